@@ -8,7 +8,8 @@
 //! * the one at 0^(s-k) 1^k adds its losing positions to entry k - 1, its lists [`ones`](Masks::ones) from entry k on.
 //!
 //! None of this depends on s. So all halves that begin with the same chunk have one base, which grows as they do, and
-//! each chunk adds to one base, once. Bases of halves within a block go with it; the one that begins with it may go on.
+//! each chunk adds to one base, once. Bases within a block are kept while the block is solved. The base of the halves
+//! that begin with the block is kept longer, as it may grow with later blocks.
 
 use crate::chunk::{CHUNK_BITS, Chunk, join};
 use crate::isa::Lowest;
@@ -20,8 +21,8 @@ const ENTRIES: usize = BASE_SETS_MAX + CHUNK_BITS;
 
 /// The bases of the halves that are not finished. A half of 2^s chunks is lifted if its first chunk i is a multiple of
 /// 2^(s+1), and until then chunks c from i to i + 2^s - 1 are solved: i is c without its last s + 1 bits, the first of
-/// which is 0. Of two such i one is a beginning of the other and has fewer 1s, so the number of 1s tells where its base
-/// is kept.
+/// which is 0. Of two such i for one c, the smaller one has fewer 1s, so the number of 1s of i is the index of its
+/// base.
 #[derive(Debug, Default)]
 pub(crate) struct Bases {
     bases: Box<[[Chunk; ENTRIES]; BASE_SETS_MAX]>,
@@ -55,7 +56,8 @@ impl Bases {
     }
 }
 
-/// Adds the lists of the losing positions of a chunk to `base`: the first two of all, and what is longer one by one.
+/// Adds the lists of the losing positions of a chunk to `base`. `starts` joins the first two chunks of all these lists,
+/// and the rest of each longer list is added by itself.
 #[inline(always)]
 pub(crate) fn add<L: Lowest>(
     base: &mut [Chunk],

@@ -1,4 +1,4 @@
-//! One range from its head and its sources.
+//! Evaluates one range from its head and its sources.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,8 +50,9 @@ impl Evaluator {
 
     /// The bytes of memory of an evaluator for `range_bits`, without its result.
     pub fn memory(range_bits: RangeBits) -> u64 {
-        // The bitmap, as much for sets, less for scratch, less for twice the losing indices; besides, some half a MiB
-        // for tables, which all evaluators share, and for the state of a block.
+        // The bitmap, as much memory for sets, and less than that for scratch and for the losing indices, of which
+        // there are two copies; besides, some half a MiB for tables, which all evaluators share, and for the state of a
+        // block.
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 
@@ -153,7 +154,8 @@ impl Evaluator {
     }
 }
 
-/// The ranges of `heads`, in the order of their layers. Panics if a source is not among the heads before.
+/// Evaluates the ranges of `heads`, which are in the order of their layers. Panics if a source is not among the heads
+/// before.
 pub fn evaluate_heads(
     heads: impl IntoIterator<Item = Head>,
     range_bits: RangeBits,

@@ -24,7 +24,7 @@ const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
 /// With `isa`, or the widest set below it that this CPU has. It takes milliseconds, once: a process remembers it.
 pub fn fingerprint(isa: Isa) -> Digest {
     static KNOWN: Mutex<BTreeMap<Isa, Digest>> = Mutex::new(BTreeMap::new());
-    // Held for whole values; a panic leaves nothing half done.
+    // The lock is held until the fingerprint is computed; a panic leaves the map as it was.
     let mut known = KNOWN.lock();
     *known.entry(isa).or_insert_with(|| evaluate(isa))
 }

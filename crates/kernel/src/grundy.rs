@@ -17,7 +17,7 @@
 //!
 //! For fixed α, t and r, let ρ be any partition of m = n − |α| with rows of at most t. Then the positions on both sides
 //! have consecutive ranks, in the same order. So all these moves together are one pass over two blocks of bytes: for
-//! each i, the set i gets the value i. Each move of each position belongs to one such block.
+//! each i, the i-th set gets the i-th value. Each move of each position belongs to one such block.
 //!
 //! The walk goes through the prefixes α as through a tree, in the order of ranks. The rank of the block on the right is
 //! a sum over its rows, of which those of α are known from the walk: for every prefix β it keeps, for each q, the sum
@@ -40,7 +40,8 @@
 //!
 //! A position has three blocks of moves on average, and as many values in the first two columns as rows of one cell.
 //! All blocks of a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each block,
-//! and are stored. Ranks are taken in windows whose sets stay in the cache; the walk leaves out all others.
+//! and are stored. Ranks are taken in windows whose sets stay in the cache; the walk leaves out prefixes without
+//! positions in the window.
 //!
 //! A set is two words of 64 bits, the second for values from 64 on, which positions of up to 64 tiles do not have. With
 //! AVX2 or AVX-512 a shift makes four or eight values into bits, and values beyond the word into none.
@@ -81,12 +82,12 @@ static WITHIN: [[u32; LIMIT]; LIMIT] = {
 /// The values of all positions of one number of tiles, by rank: a byte each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaValues {
-    /// Values are read by [`LANES`], so as many bytes follow the last one.
+    /// Values are read [`LANES`] at a time, so as many more bytes follow the last value.
     bytes: Vec<u8>,
 }
 
 impl AreaValues {
-    /// For the positions of `tiles` tiles, none if that is 0. Panics with more than [`AREA_MAX`] tiles.
+    /// Zeros for all positions of `tiles` tiles; empty if that is 0. Panics with more than [`AREA_MAX`] tiles.
     pub fn zeros(tiles: u32) -> AreaValues {
         let len = if tiles == 0 { 0 } else { count(tiles) };
         let len = usize::try_from(len).expect("a rank has 31 bits");
@@ -124,7 +125,7 @@ struct Prefix {
     last: usize,
     /// The rank of the first position that begins with β.
     start: u32,
-    /// The next row after β.
+    /// The row after β that the walk tries next.
     row: usize,
     /// At q: the sum that the rows of β add to the rank of a position that begins with β and has q more tiles.
     ranks: [u32; LIMIT],
@@ -311,7 +312,7 @@ impl GrundyEvaluator {
             }
             let len = (to - from) as usize;
             let chunks = len.div_ceil(LANES);
-            // The rows above and the number of tiles after them, with the last row above first.
+            // For each prefix, the longest first: the tiles after it, and what the rows after it add to the rank.
             let (mut rank, mut after) = (from - start, rest);
             for (prefix, led_to) in self.path[..depth].iter().rev().zip(&mut led_to) {
                 after += cut;
@@ -357,7 +358,7 @@ impl GrundyEvaluator {
         let mut own = above.second[here.rest + 1];
         let areas = lower[here.size..].iter().zip(&here.ranks);
         let sets = here.second[..here.rest].iter_mut().zip(&above.second[1..]);
-        // Without tiles there is no position.
+        // The empty prefix without ones is the empty position, which has no value.
         let from = usize::from(depth == 0);
         for (ones, ((lower, rank), (set, above))) in areas.zip(sets).enumerate().skip(from) {
             let value = u64::from(lower.bytes[*rank as usize]);
@@ -383,7 +384,7 @@ impl GrundyEvaluator {
 /// An area, the first of the ranks, and the values of all areas below.
 type AreaJob<'a> = (usize, u32, &'a [AreaValues]);
 
-/// By the number of values in eight bytes: what makes the other bytes no values.
+/// By the number of values in eight bytes: 255 at the other bytes, which no value has.
 static BEHIND: [[u8; LANES]; LANES + 1] = {
     let mut all = [[0; LANES]; LANES + 1];
     let mut values = 0;
@@ -411,7 +412,7 @@ trait Bit {
     fn of(value: u64) -> u64;
 }
 
-/// By a shift: one instruction for several values, where there is such a one.
+/// By a shift, which AVX2 and AVX-512 do for several values in one instruction.
 struct Shift;
 
 impl Bit for Shift {

@@ -80,7 +80,8 @@ impl FromStr for Isa {
     }
 }
 
-/// The one question whose best answer needs instructions that plain code does not compile to.
+/// The search for the lowest indices of a chunk, which is fastest with instructions that plain code does not compile
+/// to.
 pub(crate) trait Lowest {
     /// The smallest two indices in the chunk; [`NOTHING`](crate::masks::NOTHING) or more where there is none.
     fn lowest(chunk: &Chunk) -> [u32; 2];
@@ -173,10 +174,11 @@ impl Lowest for Avx512Lowest {
     }
 }
 
-/// The smallest two indices of a chunk in which these words are not 0 and those the first two of them.
+/// The smallest two indices of a chunk. `lanes` has a bit for each word of the chunk that is not 0, and `first` and
+/// `second` are the first two of these words.
 #[inline(always)]
 fn lowest_of(lanes: u32, first: u64, second: u64) -> [u32; 2] {
-    // One more lane, in which nothing is.
+    // A lane after the last, so that the index is 512 or more if no word is left.
     let index = |lanes: u32, word: u64| {
         (lanes | 1 << 8).trailing_zeros() * u64::BITS + word.trailing_zeros()
     };

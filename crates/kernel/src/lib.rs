@@ -11,8 +11,8 @@
 //! A **span** of a path is a run of adjacent bits. A **move** picks a span that begins with 1 and ends with 0,
 //! and *sorts* it: it writes all 0s of the span first, then all its 1s. These are the moves of Chomp. For a cell is
 //! a 1, the step below its column, and a later 0, the step at the end of its row. Without the cell and all cells beyond
-//! it, the border goes from the beginning of that step up along the column, and then along the row to the end of the
-//! other. A move keeps the length of the path and its number of 1s, and makes the path smaller as a binary number.
+//! it, the border goes from the beginning of the 1 up along the column, and then along the row to the end of the 0. A
+//! move keeps the length of the path and its number of 1s, and makes the path smaller as a binary number.
 //!
 //! A path whose 0s all stand before its 1s has no move. It is the empty position, which is **winning** by definition:
 //! the other player has just taken the poisoned cell. Any other path is **winning** exactly if some move leads to a
@@ -73,20 +73,20 @@
 //! # A range
 //!
 //! A [range](chomp_table::head) has 2^q words. Each is a *head*, an *index* of q bits, and a last 0. One bitmap over
-//! the indices holds the marks. A move starts in the head or in the index, and ends before the last 0 or at it. One
-//! that ends before it leaves it where it is. So for these moves X, t, r and P are about head and index alone, and
-//! "losing" about the word with its last 0.
+//! the indices holds the marks. A move starts in the head or in the index, and ends before the last 0 or at it. A move
+//! that ends before the last 0 leaves this 0 in its place. So for these moves X, t, r and P are about head and index
+//! alone, and "losing" about the word with its last 0.
 //!
-//! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
-//! within each half. *When it takes a position, this is marked exactly if it is winning.* Proof by induction on the
-//! number that the position is, as moves lead to smaller numbers: the marks of moves that start in the head, or end at
-//! the last 0, are set by then (see below: before the range is begun, at the latest by a lift into the half of the
-//! position, or, in the range of the empty head, when the smaller position is found). Any other move starts at a 1 of
-//! the index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its
-//! lift has set the mark. And a mark is set only for a move to a losing position. ∎
+//! **Solving.** `solve` decides the positions of a half X0, lifts the losing ones into X1, and decides the positions of
+//! X1; it does the same within each half. *When it decides a position, the position is marked exactly if it is
+//! winning.* Proof by induction on the position as a number, as moves lead to smaller numbers. The marks of moves that
+//! start in the head, or end at the last 0, are set by then, as is shown below: before the range is begun, or by a lift
+//! into the half of the position, or, in the range of the empty head, when the smaller position is found. Any other
+//! move starts at a 1 of the index. Let X be the bits before that 1. The half X0 is finished, and right by induction,
+//! so by the theorem its lift has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
-//! [`solve`] does this without recursion. In small halves it need not finish X0 to begin with X1: of what the theorem
-//! says about one chunk of X1, it takes what the chunk can move to, in the order of the [`schedule`]. Once a chunk of
+//! [`solve`] does this without recursion. In small halves it need not finish X0 to begin with X1: chunk by chunk of X1,
+//! in the order of the [`schedule`], it collects the marks from the chunks of X0 that moves lead to. Once a chunk of
 //! the bitmap is solved, its losing positions stand there in place of its marks.
 //!
 //! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end of
@@ -114,9 +114,9 @@
 //!   the last 0 among them, and [`source_sets`] marks all indices with d - 1 0s.
 //!
 //! [`pyramid`] is Lemma 2 on bitmaps. The 512 indices that have all but their lowest nine bits in common are one
-//! [`Chunk`](chunk::Chunk): [`masks`] has what happens within it as tables, and [`bases`] puts together what these mean
-//! for a lift. `source.rs` holds finished ranges for those that depend on them, and `fingerprint.rs` evaluates known
-//! ranges, by which a coordinator knows that a worker's kernel is right.
+//! [`Chunk`](chunk::Chunk): [`masks`] has the moves within a chunk as tables, and [`bases`] joins entries of these
+//! tables for a lift. `source.rs` holds finished ranges in the form that later ranges read. `fingerprint.rs` evaluates
+//! known ranges, and by their digest a coordinator knows that a worker's kernel is right.
 //!
 //! # Four bits
 //!

@@ -1,4 +1,4 @@
-//! Everything that can happen within one chunk, as tables that depend on nothing. They take a millisecond, once.
+//! The moves within one chunk, as tables that are the same for all chunks. They take a millisecond to make, once.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
 /// A table with an entry for each string of nine bits, and as many empty ones after them, for [`NOTHING`].
 pub(crate) type NineBitTable<T> = Box<[T; 2 * CHUNK_LEN]>;
 
-/// Where a table is read for a string that is not there.
+/// The index at which a table is read where there is no string.
 pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
 
 /// The tables; strings of nine bits are written l.
@@ -69,7 +69,7 @@ impl ChunkLists {
         &self.chunks[usize::from(self.first[l])..usize::from(self.first[l + 1])]
     }
 
-    /// The lists after the first two.
+    /// The list at `l` without its first two chunks.
     #[inline(always)]
     pub(crate) fn rest(&self, l: usize) -> &[Chunk] {
         &self.at(l)[2..]

@@ -9,7 +9,7 @@
 //!                  ∪  0·R_{j+1}[z+1]
 //! ```
 //!
-//! Here 1·`R_{j+1}[z]` is left out: it is a part of `R_j[z]` for all sets there are.
+//! Here 1·`R_{j+1}[z]` is left out: it is a part of `R_j[z]`, as [`Sets`] demands.
 
 use crate::chunk::Chunk;
 

@@ -6,8 +6,8 @@
 //! * and ends within the chunk leads to the half of the block whose numbers begin with the bits before the 1
 //!   and a 0. The number of 1s after the start says which entry of the half's [base](crate::bases) has these moves.
 //!
-//! To find a losing position is to wait for the one before. So two chunks are solved at a time, of which none can move
-//! to the other: most numbers have others that are as high in the order of moves.
+//! The search for a losing position has to wait for the one before. So two chunks are solved at a time, neither of
+//! which has a move to the other, and a CPU searches both at once. Most chunks have such a partner.
 
 use std::cmp::Reverse;
 use std::ops::Range as Span;
@@ -35,8 +35,8 @@ pub(crate) struct ChunkLinks {
     pub(crate) inside: Vec<usize>,
     /// The entries for moves that end within the chunk.
     pub(crate) across: Vec<usize>,
-    /// The entries that the lists of its losing positions go to. An odd chunk adds the positions themselves to the one
-    /// before; before those of an even chunk is one that nobody reads.
+    /// The entries to which the lists of its losing positions are added. The entry before them gets the losing
+    /// positions themselves; for an even chunk it is an entry that nothing reads.
     pub(crate) lists: Span<usize>,
     /// The chunks that have to be solved before it, as bits.
     after: u64,
@@ -63,7 +63,8 @@ impl Schedule {
     }
 }
 
-/// The entries of a base that are used: the base of the block itself goes on in larger halves.
+/// The number of entries of a base that are used. The base that begins with the block has more, as it goes on in larger
+/// halves.
 fn base_len(first: usize, bits: usize) -> usize {
     match first {
         0 => bits + CHUNK_BITS - 1,
@@ -84,7 +85,7 @@ impl ChunkLinks {
             let first = chunk - within - (1 << start);
             let ones = within.count_ones() as usize;
             across.push(bases[first] + ones);
-            // The chunks that the entry is put together from; one of them may be inside too.
+            // The chunks that the entry is put together from; one of them may be in `inside` too.
             let parts = (0..=ones).map(|k| first + (1 << k) - 1);
             after |= parts.map(|part| 1 << part).sum::<u64>();
         }
@@ -100,7 +101,7 @@ impl ChunkLinks {
     }
 }
 
-/// The steps, those first on which the longest chains of other chunks depend.
+/// The steps. A chunk on which a longer chain of other chunks depends comes first.
 fn steps(links: &[ChunkLinks]) -> Vec<(usize, Option<usize>)> {
     let chunks = links.len();
     let mut heights = vec![0; chunks];

@@ -5,8 +5,8 @@
 //! other half X1 comes next: its losing positions are lifted. So each lift happens once, just in time. Within a block,
 //! a chunk takes what it needs from those before it, which costs less where the sets of a lift would have few chunks.
 //!
-//! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
-//! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk is its [base](crate::bases).
+//! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing positions at the prefix
+//! 0^(z-1) 1^(j-z+1). The marks of moves that end within a chunk follow from the [base](crate::bases) of the lift.
 
 use std::hint::select_unpredictable;
 
@@ -24,7 +24,8 @@ use crate::trailing::Finals;
 /// The paths of the first range that are in its first chunk are below this.
 const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 
-/// Room for the positions of a chunk and two more. So many cache lines that those of many chunks stay in the cache.
+/// Room for the positions of a chunk and two more. The length is no power of two, so the beginnings of many such lists
+/// do not share the same few lines of the cache.
 const ROOM: usize = CHUNK_LEN + 32;
 /// The number of losing positions of a chunk that are copied at a time.
 const PIECE: usize = 16;
@@ -42,7 +43,7 @@ pub(crate) struct RangeSolver {
     entries: Vec<Chunk>,
     /// The last 16 bits of the losing indices so far, and room for those of one more block.
     out: Vec<u16>,
-    /// How many there are so far.
+    /// The number of losing indices so far.
     len: usize,
     bases: Bases,
     base: Base,
@@ -95,8 +96,9 @@ impl RangeSolver {
         }
     }
 
-    /// Turns `bitmap` from marked into losing positions and returns these. `first_range`: that of the empty head, whose
-    /// first position is empty and so not losing, and whose paths with trailing 1s are positions of its own.
+    /// Turns `bitmap` from marked into losing positions and returns these. `first_range` says that it is the range of
+    /// the empty head: its first position is empty and so not losing, and its paths with trailing 1s are positions of
+    /// the same range.
     #[inline(always)]
     pub(crate) fn solve<L: Lowest>(
         &mut self,
@@ -147,7 +149,8 @@ impl RangeSolver {
             let start = low(start as u64);
             let pieces = positions.as_chunks::<PIECE>().0;
             let out = self.out[self.len..].as_chunks_mut::<PIECE>().0;
-            // One also for none: hardly any chunk needs two, and to ask takes longer than to copy.
+            // One piece is copied even without positions: hardly any chunk needs two, and a branch takes longer than a
+            // copy.
             for (piece, out) in pieces[..number.div_ceil(PIECE).max(1)].iter().zip(out) {
                 for (out, &position) in out.iter_mut().zip(piece) {
                     *out = start | position;
@@ -168,9 +171,10 @@ impl RangeSolver {
         }
     }
 
-    /// Solves chunks of which none can move to another. The lowest unmarked position of a chunk is losing; mark the
-    /// positions that can move to it; repeat. Two are taken at a time, unless the second can move to the first: to find
-    /// one takes long, and little longer for two. Only the end is decided by a branch, since no CPU could foretell it.
+    /// Solves chunks of which none has a move to another. The lowest unmarked position of a chunk is losing; mark the
+    /// positions that can move to it; repeat. The two lowest are taken at a time, unless the second can move to the
+    /// first: the search for two takes little longer than for one. Only the end of the loop is a branch: a CPU could
+    /// not predict the other decisions.
     #[inline(always)]
     fn solve_chunks<L: Lowest, const N: usize>(
         &mut self,

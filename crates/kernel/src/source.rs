@@ -111,9 +111,9 @@ pub(crate) struct SourceTail<'a> {
     pub(crate) first: u64,
 }
 
-/// Turns `set` into that of the losing indices of `parts`, each counted from where its part begins, as far as the set
-/// goes: whole buckets, or less than one if the sources have no more. A bucket of the set takes from all parts before
-/// the next one does, so that it comes into the first-level cache once.
+/// Makes `set` the union of the losing indices of `parts`, each counted from where its part begins, without indices
+/// beyond the set. The set has whole buckets, or less than one if the sources have no more. A bucket of the set takes
+/// from all parts before the next bucket does, so each bucket is loaded into the first-level cache once.
 #[inline(always)]
 pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
     if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {

@@ -1,8 +1,8 @@
 //! Moves that start in the head: marks from the sources of a range, by Lemma 3.
 //!
-//! Losing positions are rare, so sources are lists of indices. Those of moves that end inside the head go straight
-//! into the bitmap. Those of moves that cross into the index go into sets `N_j[d]`. All starts of the head share these
-//! sets, and one [pyramid](crate::pyramid) applies them at the end.
+//! Losing positions are rare, so sources are lists of indices. The sources of moves that end inside the head go
+//! straight into the bitmap. The sources of moves that cross into the index go into sets `N_j[d]`. All starts of the
+//! head share these sets, and one [pyramid](crate::pyramid) applies them at the end.
 //!
 //! With q index bits and a start whose part of the head has `ones` 1s:
 //!
@@ -13,7 +13,8 @@
 //!   all indices with d - 1 0s are marked, as the last 0 is one of the d that the move takes.
 //!
 //! In both of the first two cases a string r is in `N_j[d]` when 1^(j-d) r is in `N_d[d]`, for the same losing index
-//! puts them there. So `N_d[d]`, written `N_d` from here on, is all that is filled, and `N_j[d]` is the end of it.
+//! puts both strings there. So `N_d[d]`, written `N_d` from here on, is all that is filled, and `N_j[d]` is the end of
+//! it.
 
 use chomp_table::Head;
 use chomp_table::sources::{Start, starts};
@@ -37,7 +38,7 @@ pub(crate) struct SourceSets {
 /// The sets of one range being filled.
 struct Crossing<'a> {
     sets: &'a mut [Chunk],
-    /// The parts of sources that go into the sets of whole buckets, which are the first.
+    /// At d - 1: the parts of sources that go into `N_d`, for each `N_d` of whole buckets, which are the first sets.
     parts: Vec<Vec<SourceTail<'a>>>,
     s: usize,
     base: Base,

@@ -5,8 +5,9 @@
 //! of this range, and losing. The moves to it start at one of the A places of its 0s, and the word
 //! before the move is Y's prefix up to there, a 1, any t with the right number of 0s, and the last 0.
 //!
-//! Starts within Y's chunk are a table. A start at bit s above it concerns exactly the half that begins with chunk X 1
-//! 0^s, and there all t with z 0s. In a half of a block these are marked at once; for a lift, [`Finals`] keeps z.
+//! Starts within Y's chunk are read from a table. For a start at bit s above the chunk, the words lie in the half that
+//! begins with chunk X 1 0^s, and have any t with z 0s there. In a half of a block these words are marked at once; for
+//! a lift, [`Finals`] keeps z.
 
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::masks::Masks;
@@ -34,7 +35,8 @@ impl Finals {
         self.zeros.resize(chunks >> self.block_bits, 0);
     }
 
-    /// Takes in that the paths index 0 1^c are losing, for the indices that are one of `run` more than `first`.
+    /// Applies the losing paths index 0 1^c, for the indices that are one of `run` more than `first`, as
+    /// [`Finals::apply`] does.
     #[inline(always)]
     pub(crate) fn apply_run(
         &mut self,
@@ -44,7 +46,7 @@ impl Finals {
         masks: &Masks,
         bitmap: &mut [Chunk],
     ) {
-        // The bits of the index that are in the chunk of its path.
+        // The number of bits of the index that are in the chunk of its path.
         let within = CHUNK_BITS.saturating_sub(c as usize);
         for &low in run {
             let index = first.wrapping_add(low.into());
@@ -52,13 +54,14 @@ impl Finals {
             if index & ((1 << within) - 1) == 0 {
                 self.apply(path, range_bits, masks, bitmap);
             } else {
-                // A 1 stands before the 0s within the chunk, so no start is above it.
+                // A 1 stands before the 0s within the chunk, so no start is above the chunk.
                 mark_within(path, masks, bitmap);
             }
         }
     }
 
-    /// Takes in that a path is losing whose low bits are `path`: below 2^`range_bits`, with a trailing 1, not all 1s.
+    /// Marks, or keeps for a lift, the words with a move to a losing path of this range. `path` is the path's low bits:
+    /// below 2^`range_bits`, with a trailing 1, not all 1s.
     pub(crate) fn apply(
         &mut self,
         path: u64,

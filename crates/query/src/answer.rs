@@ -41,7 +41,8 @@ pub struct Answer {
     pub reply: Option<(u32, u32)>,
 }
 
-/// In their order. Fails if the table does not cover one, or if what holds the answer cannot be read or is damaged.
+/// Whether each of `positions` is losing, in their order. Fails if the table does not cover one, or if the part that
+/// holds the answer cannot be read or is damaged.
 pub fn verdicts(
     table: &impl Losing,
     positions: &[Position],
@@ -72,7 +73,7 @@ pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableE
 /// The answers of `table` about `positions`, in their order. The moves of all are looked up together.
 pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer>, TableError> {
     let verdicts = verdicts(table, positions)?;
-    // No two losing positions are one move apart.
+    // No two losing positions are one move apart, so the moves of a losing position are not looked up.
     let moved = verdicts.iter().zip(positions).map(|(verdict, position)| {
         if verdict.losing {
             Word::EMPTY
@@ -107,8 +108,8 @@ pub fn winning_moves(
     let nexts: Vec<Word> = moves.iter().flatten().map(|&(_, next)| next).collect();
     let mut losing = table.are_losing(&nexts)?.into_iter();
     let winning = moves.into_iter().map(|mut moves| {
-        // They come row by row. A row has one at the most: of two, the one that takes less would
-        // leave a losing position from which the other is a move.
+        // The moves are in the order of rows, and a row has one winning move at the most: of two, the one that takes
+        // fewer cells would leave a losing position with a move to another losing position.
         moves.retain(|_| losing.next().expect("an answer for each question"));
         moves
     });

@@ -1,15 +1,17 @@
 //! Proofs that a first move wins, which can be checked without a table.
 //!
 //! A set of positions is **closed** if after every move from one of them, but the one that takes the poison, some reply
-//! leads into the set again. Whoever is to move from one of them loses: the other one always has such a reply, the
-//! number of cells falls, and so it is the first who is left with the poison alone. A closed set with the position that
-//! a first move leaves is a proof that this move wins: its **certificate**. A mirror image stands for its position.
+//! leads into the set again. The player to move from a position of the set loses: the other player always has such a
+//! reply, and the number of cells falls until the poison alone is left to the loser. A closed set with the position
+//! that a first move leaves is a proof that this move wins: its **certificate**. A mirror image stands for its
+//! position.
 //!
-//! Any closed set has losing positions only, so it is a part of the table. After a move that has one losing reply
-//! alone, this reply joins the set. All positions that come to it in this way are **necessary**: every certificate of
-//! the first move has them, so none is smaller than they are many. Only then come the moves with several losing
-//! replies, from the largest position down. Where none of them is in the set by now, the one with the fewest cells
-//! joins, with all that becomes necessary.
+//! A closed set has losing positions only, so it is a part of the table. The search begins with the position that the
+//! first move leaves. If only one reply to a move from the set leads to a losing position, this position joins the set.
+//! Positions that join in this way are **necessary**: every certificate of the first move has them, so no certificate
+//! is smaller than their number. Moves with several losing replies come after that, from the largest position down. If
+//! no reply leads into the set by then, the losing position with the fewest cells joins, and with it all positions that
+//! become necessary.
 //!
 //! The text of a certificate: lines that begin with `#` are comments; `board 8x10` and `move 5,6` say what is claimed;
 //! each other line is a position, as its rows.
@@ -50,11 +52,11 @@ pub enum CertificateError {
     Open { from: Position, cell: Cell },
     #[error("line {line}: {what}")]
     Line {
-        /// From 1 on.
+        /// Counted from 1.
         line: usize,
         what: String,
     },
-    /// `watch` ended it.
+    /// `watch` ended the search or the check.
     #[error("stopped")]
     Stopped,
 }
@@ -79,9 +81,9 @@ pub struct Found {
 /// A part of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// For the necessary positions, most of all.
+    /// The search for the necessary positions.
     Necessary,
-    /// For the others.
+    /// The search for the other positions.
     Chosen,
 }
 
@@ -113,8 +115,9 @@ impl Set {
 }
 
 impl Certificate {
-    /// None if the first move does not win. `is_losing` is asked about representatives inside the board. `watch` gets
-    /// the fraction of a search that is done, and says whether to go on. Fails if it is no move, or `watch` ends it.
+    /// A certificate, or none if the first move does not win. `is_losing` is asked about representatives inside the
+    /// board. `watch` gets the fraction of a search that is done, and says whether to go on. Fails if `opening` is no
+    /// first move, or if `watch` ends the search.
     pub fn find(
         board: (u32, u32),
         opening: Cell,
@@ -191,8 +194,8 @@ impl Certificate {
         }))
     }
 
-    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which fraction is done,
-    /// and says whether to go on. Fails if it does not, or if `watch` ended it.
+    /// Checks that the certificate proves its claim, from the rules of the game alone. `watch` gets the fraction that
+    /// is done, and says whether to go on. Fails if the certificate proves nothing, or if `watch` ends the check.
     pub fn check(
         &self,
         mut watch: impl FnMut(f64) -> ControlFlow<()>,

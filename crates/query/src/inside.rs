@@ -3,8 +3,9 @@
 //!
 //! # Depth
 //!
-//! The empty board has depth 0. That of any other position is 1 more than that of the position that is left: of those
-//! with an odd depth the least, or else the greatest. So it is odd exactly for losing positions, and needs no table.
+//! The empty board has depth 0. The depth of any other position is 1 more than the depth of the position that the best
+//! move leaves: the least odd depth, or, if no move leaves an odd depth, the greatest one. So a depth is odd exactly
+//! for losing positions, and it can be computed without a table.
 //!
 //! # Value
 //!
@@ -20,8 +21,8 @@
 //! # Order
 //!
 //! The positions inside are numbered by their rows, as words in a dictionary. A move shortens the first row that it
-//! changes, so what it leaves has a smaller number, and all are settled in this order. Of a position with more rows
-//! than columns it is the mirror image that is looked at, as it takes fewer numbers to write it down.
+//! changes, so what it leaves has a smaller number, and all are settled in this order. A position with more rows than
+//! columns is replaced by its mirror image, which has fewer rows.
 
 use chomp_table::Cell;
 
@@ -30,7 +31,7 @@ use crate::solve::grouped;
 /// The most positions inside one that are usually looked at: they take some seconds.
 pub const INSIDE_MAX: u64 = 1 << 24;
 
-/// The most cells that all positions inside one have together, about: each is a move that is looked at.
+/// The most moves that are looked at, as an estimate: the cells of the position times the number of positions inside.
 const STEPS_MAX: u64 = 1 << 32;
 
 /// The positions that are solved, or the moves that are looked at, between two reports of progress.
@@ -42,7 +43,7 @@ const TELL_EVERY: usize = 1 << 16;
 pub struct TooManyInside {
     /// How many it has at the least.
     pub inside: u64,
-    /// How many are looked at: fewer if the position has many cells.
+    /// The limit, which is lower if the position has many cells.
     pub most: u64,
 }
 
@@ -173,7 +174,7 @@ impl Inside {
         Ok(settled.expect(NOT_TOLD))
     }
 
-    /// The number of a position inside. Panics if it is not inside.
+    /// The number that was found for a position inside, as a depth or a value. Panics if the position is not inside.
     pub fn of(&self, rows: &[u32]) -> u32 {
         let mirror = self.is_mirrored.then(|| mirrored(rows));
         let rows = mirror.as_deref().unwrap_or(rows);
@@ -201,7 +202,7 @@ impl Inside {
         let first = rows.first().copied().unwrap_or(0);
         let area: u64 = rows.iter().copied().map(u64::from).sum();
         let most = most.min(STEPS_MAX / area.max(1));
-        // As many hooks are inside, and to count all positions takes that long.
+        // At least as many positions as hooks are inside, and the count of all positions takes a step for each hook.
         let hooks = rows.len() as u64 * u64::from(first);
         if hooks > most {
             return Err(TooManyInside {
@@ -216,7 +217,7 @@ impl Inside {
             rows.to_vec()
         };
         let mut before = Vec::new();
-        // By length: how many positions go on so after a row of this length.
+        // By length: the number of ways to choose the rows below a row of this length.
         let mut ways = vec![1_u64; sides.first().map_or(1, |&row| row as usize + 1)];
         for &row in sides.iter().rev() {
             let mut sum = 0_u64;

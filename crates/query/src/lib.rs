@@ -13,7 +13,8 @@
 //!
 //! # What always holds
 //!
-//! * An answer depends only on which positions are losing. A caller gives a [`Losing`], or limits of work to find out.
+//! * An answer depends only on which positions are losing. A caller gives a [`Losing`], or limits of the work that
+//!   computes them.
 
 pub mod answer;
 pub mod certificate;
@@ -36,10 +37,11 @@ use chomp_table::{ShardFile, Table, TableError, Word};
 
 /// A source that knows which positions are losing, up to some number of bits.
 pub trait Losing {
-    /// In the order of `words`. Fails if one is not covered, or if what holds the answer cannot be read or is damaged.
+    /// Whether each of `words` is losing, in their order. Fails if a position is not covered, or if the part that holds
+    /// the answer cannot be read or is damaged.
     fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError>;
 
-    /// The most bits of a position that is covered.
+    /// All positions of at most this many bits are covered.
     fn bits(&self) -> u32;
 }
 

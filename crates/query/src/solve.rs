@@ -11,13 +11,13 @@ use crate::inside::{Inside, TooManyInside, cells, cut, mirrored};
 /// The limits of the work for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct SolveLimits {
-    /// Of a position with more than five rows and columns: the most positions inside it, six bytes each.
+    /// The most positions inside a position of more than five rows and columns. Each takes six bytes.
     pub inside: u64,
-    /// Of any other: the most sets of rows, or columns, below the first.
+    /// For a position of at most five rows or columns: the most sets of rows, or columns, below the first.
     pub lower_rows: u64,
-    /// The most bytes that these take.
+    /// The most bytes that the sets of `lower_rows` take.
     pub memory: u64,
-    /// The threads that solve them.
+    /// The threads that solve the sets of `lower_rows`.
     pub threads: NonZeroUsize,
 }
 
@@ -35,7 +35,8 @@ pub enum SolveError {
     Stopped,
 }
 
-/// `tell` gets the fraction done, from 0 to 1, and says whether to go on. Fails beyond the limits, or as `tell` says.
+/// Answers without a table. `tell` gets the fraction done, from 0 to 1, and says whether to go on. Fails if the limits
+/// are too low, or if `tell` cancels.
 pub fn solve(
     rows: &[u32],
     limits: SolveLimits,

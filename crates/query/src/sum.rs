@@ -39,7 +39,7 @@ pub struct BoardAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum SumError {
-    /// A board has no poison, which the last move would have taken.
+    /// A board is empty. No move of a sum leaves such a board, as none takes the poison.
     #[error("a sum has a board without cells")]
     NoCells,
     #[error("{board} is too large: {many}")]

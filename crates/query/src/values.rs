@@ -34,7 +34,8 @@ pub struct ValueAnswer {
     pub moves_by_value: Vec<Vec<(u32, u32)>>,
 }
 
-/// In their order. Fails if the table does not cover one, or if what holds the answer cannot be read or is damaged.
+/// The values of `positions`, in their order. Fails if the table does not cover one, or if the part that holds the
+/// answer cannot be read or is damaged.
 pub fn valued(table: &Values, positions: &[Partition]) -> Result<Vec<Valued>, TableError> {
     let found = table.values(positions)?;
     let valued = positions.iter().zip(found);

@@ -1,4 +1,4 @@
-/// A cell, and so a move: counted from 1, the poison is at (1, 1).
+/// A cell, which also stands for the move that takes it. The poison is at (1, 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell {
     /// Row, counted from the poisoned corner.

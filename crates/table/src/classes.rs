@@ -9,11 +9,11 @@
 //!
 //! so every list of numbers has exactly one block.
 //!
-//! Why: the low bits of a word say much about whether it is losing. Whole classes are empty: in a table's words some
-//! are impossible, and of others the mirror image is smaller. The classes that are left have densities of their own.
-//! And words that differ in their low bits alone are often a move apart. A list of all words shows nothing of this in
-//! its gaps; within a class the gaps are nearly as they would be by chance, in fewer places. This saves half a bit off
-//! each word. More than 6 bits gain little, and each class costs a wide gap.
+//! Why: the low bits of a word say much about whether it is losing. Whole classes are empty: some have no losing word,
+//! and in others the mirror image of every losing word is smaller. The other classes have densities of their own. And
+//! words that differ in their low bits alone are often a move apart, so at most one of them is losing. The gaps of a
+//! list of all words show nothing of this. Within a class, the gaps are nearly those of a random list, among fewer
+//! numbers. This saves half a bit off each word. More than 6 bits gain little, and each class costs a wide gap.
 //!
 //! Limits: numbers below 2^63. Version history: the formats that use blocks have versions.
 
@@ -41,9 +41,9 @@ const fn turned_back(turned: u64) -> u64 {
     (turned >> HIGH_BITS) | ((turned << CLASS_BITS) & (END - 1))
 }
 
-/// The longest that `blocks` class blocks are together, with `count` numbers among `span` that follow each other. The
-/// gap before the first number of each class may be wide. The others of a class are gaps between numbers of `span` /
-/// 64, so of all classes together no more are wide than `span` has room for.
+/// The most bytes of `blocks` class blocks together, with `count` numbers among `span` consecutive ones. The gap before
+/// the first number of each class may be wide. The other gaps of a class are gaps among `span` / 64 numbers, so all
+/// classes together have at most as many wide gaps as `span` has room for.
 pub(crate) const fn block_len_max(count: u64, span: u64, blocks: u64) -> u64 {
     gaps::block_len_max(count, blocks * CLASSES as u64 + gaps::wide_max(span))
 }

@@ -42,7 +42,7 @@ impl Seal {
         Seal(Digest::of(secret))
     }
 
-    /// The mark of a digest. As both have a fixed length, none follows from others.
+    /// The mark of a digest. Secret and digest have a fixed length, so nobody can extend a known mark to another one.
     #[must_use]
     pub fn mark(&self, digest: Digest) -> Digest {
         Digest::of_parts(&[&self.0.0, &digest.0])
@@ -91,7 +91,7 @@ pub struct Hashed<W> {
 }
 
 impl<W> Hashed<W> {
-    /// Passes bytes on to this.
+    /// A writer that passes bytes on to `to`.
     pub fn new(to: W) -> Hashed<W> {
         Hashed {
             to,
@@ -105,7 +105,7 @@ impl<W> Hashed<W> {
         (self.bytes, self.digest.clone().finish())
     }
 
-    /// The writer that they were passed on to.
+    /// The writer to which the bytes were passed on.
     pub fn into_inner(self) -> W {
         self.to
     }

@@ -67,7 +67,7 @@ pub struct LeafBuilder {
     /// All words to come are at least this.
     least: u64,
     bits: u32,
-    /// Of the numbers of bits whose words were all pushed.
+    /// The entries for the numbers of bits whose words were all pushed.
     lengths: Vec<LeafLength>,
 }
 
@@ -141,7 +141,8 @@ pub fn combine(bits: u32, leaves: &[Leaf]) -> Result<Fingerprints, Damage> {
         format!("{bits} bits; at most 64 are possible")
     })?;
     let mut found = Fingerprints::default();
-    // The leaves before, and with them what is there of the leaf up to the last number of bits.
+    // `hasher` has the leaves before, `before` is the number of their words. `last` has the fingerprint and the number
+    // of words for the last number of bits so far.
     let mut hasher = DigestBuilder::default();
     let mut before = 0;
     let mut last = (hasher.clone().finish(), 0);

@@ -14,10 +14,10 @@
 //!
 //! so every list of numbers has exactly one block. Losing positions are dense and irregular: their gaps are nearly
 //! independent of each other, and a good code needs about as many bits as the entropy of the gaps. zstd's Huffman coder
-//! is such a code for the near bytes: most gaps are near, so one symbol tells all, and few bits are lost because codes
-//! have whole bits. The far bytes are nearly even. So a block is stored as **one zstd frame** with a checksum and its
-//! length, and a zstd block ends where the near bytes end, so that these have a table of their own. A reader need not
-//! know this.
+//! is such a code for the near bytes: most gaps are a single symbol, and little is lost by rounding codes up to whole
+//! bits. The far bytes are nearly uniformly distributed. So a block is stored as **one zstd frame** with a checksum and
+//! its length. A zstd block ends where the near bytes end, so that the near bytes have a Huffman table of their own. A
+//! reader need not know where zstd blocks end.
 //!
 //! Limits: values below 2^63. Version history: the formats that use blocks have versions.
 
@@ -28,7 +28,7 @@ use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer};
 
 use crate::format::{Damage, Fields, ensure};
 
-/// The smallest far gap, and the byte of those before 480.
+/// The smallest far gap. It is also the near byte of the far gaps below 480.
 const FAR: u8 = 224;
 
 /// The near byte of wide gaps.
@@ -74,7 +74,7 @@ pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
     let mut far_count = 0;
     let mut wide = Vec::new();
     let mut least = 0;
-    // Some at a time, and each step in a loop of its own, with few variables.
+    // The gaps are encoded `CHUNK` at a time, with a loop of few variables for each step, for speed.
     for (values, near) in values.chunks(CHUNK).zip(near.chunks_mut(CHUNK)) {
         let wholes = values.iter().scan(least, |least, &value| {
             Some(value.wrapping_sub(std::mem::replace(least, value + 1)))
@@ -89,13 +89,14 @@ pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
         assert!(any >> 63 == 0, "the numbers of a gap block ascend");
         let gaps = &gaps[..values.len()];
         for (near, &gap) in near.iter_mut().zip(gaps) {
-            // That of a wide gap becomes the mark.
+            // For a wide gap, which was cut to `WIDE`, this is `WIDE_MARK`.
             let marked = u16::from(FAR) + (gap.wrapping_sub(u16::from(FAR)) >> 8);
             let is_far = gap >= u16::from(FAR);
             [*near, _] = if is_far { marked } else { gap }.to_le_bytes();
         }
         for &gap in gaps {
-            // Which gaps are far cannot be foreseen, so a far byte is written always, and stays if it is needed.
+            // A CPU cannot predict which gaps are far. So each gap writes a far byte, and the next one overwrites it
+            // unless the gap is far.
             let beyond = gap.wrapping_sub(u16::from(FAR));
             [far[far_count], _] = beyond.to_le_bytes();
             far_count += usize::from(u64::from(beyond) < WIDE - u64::from(FAR));
@@ -131,7 +132,8 @@ pub(crate) fn decode<T: Copy + Default>(
     let mut least = 0;
     for (result, &near) in values.iter_mut().zip(near) {
         let value = if near < WIDE_MARK {
-            // Without a branch, as in `encode`: at the end there may be no far byte to look at.
+            // No branch on `is_far`, as in `encode`. A near gap after the last far one finds no far byte, and ignores
+            // the 0.
             let far = far.get(far_at).copied().unwrap_or(0);
             let is_far = near >= FAR;
             far_at += usize::from(is_far);

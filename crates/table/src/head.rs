@@ -4,15 +4,15 @@
 //! numbers that share a head: the 2^(b-1) even ones. Leading 0s of a head change nothing, so heads keep their meaning
 //! when a table grows: the table of k bits is a prefix of the table of k + 1 bits.
 //!
-//! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted from 1: the area
-//! between the head's staircase and its last corner. Every move that changes the head lowers it (a 1 moves right, or
-//! becomes 0), so a range depends on itself and on ranges of lower layers only.
+//! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted from 1. A move that
+//! changes the head moves 1s to the right or turns them into 0s, so the new head has a lower layer. So a range depends
+//! on itself and on ranges of lower layers only.
 
 use std::fmt;
 
 use crate::word::Word;
 
-/// The most bits of a head, in whatever is computed: a million ranges.
+/// The most bits of the heads of a table that is computed: it has at most a million ranges.
 pub const HEAD_BITS_MAX: u32 = 20;
 
 /// The number of low bits of a range, from [`RangeBits::MIN`] to [`RangeBits::MAX`].
@@ -22,7 +22,7 @@ pub struct RangeBits(u8);
 impl RangeBits {
     /// The smallest number of range bits.
     pub const MIN: u32 = 12;
-    /// The largest number of range bits: the even words of a range are then counted by 31 bits.
+    /// The largest number of range bits: an index within the range then has 31 bits.
     pub const MAX: u32 = 32;
 
     /// `bits` as range bits, if they are within the limits.

@@ -1,7 +1,7 @@
 //! The fingerprints of tables that `docs/FORMAT.md` and `docs/RESULTS.md` publish, and those of the smaller tables of
 //! values: what any correct program gets.
 //!
-//! Up to 31 bits there is one leaf, so the fingerprint is the SHA-256 of the linear one.
+//! A table of up to 31 bits has one leaf, the SHA-256 of all its words, so its fingerprint is the SHA-256 of this leaf.
 
 use crate::Digest;
 
@@ -28,13 +28,13 @@ pub struct OtherThanKnown {
     pub known: Digest,
 }
 
-/// Compares the fingerprints of a table, by bits, with the known ones. Fails at the first that is another one.
+/// Compares the fingerprints of a table, by bits, with the known ones. Fails at the first that differs.
 pub fn compare_losing(by_bits: &[Digest]) -> Result<(), OtherThanKnown> {
     let of = |bits: u32| by_bits.get(bits as usize).copied();
     compare("bits", fingerprints(), of)
 }
 
-/// As [`compare_losing`], for a table of values: `of` tells the fingerprint for a number of tiles.
+/// As [`compare_losing`], for a table of values: `of` gives the fingerprint for a number of tiles.
 pub fn compare_values(of: impl Fn(u32) -> Option<Digest>) -> Result<(), OtherThanKnown> {
     compare("tiles", values_fingerprints(), of)
 }

@@ -35,7 +35,7 @@ pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 const FORMAT: u32 = 2;
 /// The most shards of a table.
 pub const SHARDS_MAX: usize = 1 << 16;
-/// The most numbers of bits that a table can tell of, from 0 on.
+/// The most entries of a list with one entry for each number of bits, from 0 on.
 const LENGTHS_MAX: usize = u64::BITS as usize + 1;
 /// The most characters of a wrong file name that an error shows.
 const NAME_CHARS_SHOWN: usize = 80;
@@ -83,7 +83,7 @@ struct AnyFormat {
     format: u32,
 }
 
-/// The manifest in `bytes`, unless it is of another format than `known`; whether it contradicts itself is not seen.
+/// The manifest in `bytes`. Fails if its format is not `known`. Does not check whether it contradicts itself.
 pub(crate) fn from_json<M: DeserializeOwned>(
     bytes: &[u8],
     kind: &str,
@@ -109,8 +109,8 @@ pub(crate) fn to_json(manifest: &impl Serialize) -> Vec<u8> {
 }
 
 impl Manifest {
-    /// The manifest of a table with this content. Fails if this is not a valid table, such as shards in another order,
-    /// or with other words than `fingerprints` was made of. Panics if `fingerprints` are none.
+    /// The manifest of a table with this content. Fails if the content is no valid table, as when shards are in another
+    /// order, or have other words than `fingerprints`. Panics if `fingerprints` are empty.
     pub fn new(
         range_bits: RangeBits,
         replicas: u32,
@@ -283,7 +283,8 @@ impl Manifest {
     }
 }
 
-/// Every stored word and its mirror image count. They are the same for one position of each even number of bits.
+/// The numbers of losing positions by bits. Each stored word counts with its mirror image, but one word of each even
+/// number of bits is its own mirror image.
 pub fn losing_by_bits(stored_by_bits: &[u64]) -> Vec<u64> {
     let both = |(bits, stored): (u64, &u64)| (2 * stored).saturating_sub(bits / 2);
     (0..).zip(stored_by_bits).map(both).collect()
@@ -294,9 +295,10 @@ const fn positions(bits: u32) -> u64 {
     1 << bits.saturating_sub(1)
 }
 
-/// Half of them can be losing at most. The positions whose rows agree but for the first can be ordered by its length,
-/// and each has a move to all before it, so at most one of them is losing. Such a family is what is left of a word
-/// without its last 0, the 1s before that and the 0 before those: a number of two bits less.
+/// At most half of the positions can be losing. Among positions that differ in their first row alone, each has a move
+/// to all with a shorter first row, so at most one of them is losing. Their words have the same bits without the last
+/// 0, the 1s before it and the 0 before these 1s. What is left is a number of two bits less, so there are 2^(bits - 2)
+/// such families.
 const fn losing_max(bits: u32) -> u64 {
     if bits < 2 { 0 } else { 1 << (bits - 2) }
 }

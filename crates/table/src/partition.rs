@@ -20,8 +20,8 @@
 //!
 //! # Blocks
 //!
-//! Everything else rests on this, by the same argument: the partitions that begin with the rows α and go on with rows
-//! of at most t cells, t at most the last of α, have consecutive ranks, in the order of what follows α.
+//! By the same argument, the partitions that begin with the rows α and go on with rows of at most t cells, t at most
+//! the last of α, have consecutive ranks, in the order of the rows after α. The evaluation of Grundy values uses this.
 //!
 //! # Mirror images
 //!
@@ -73,8 +73,8 @@ pub const fn counts_within(largest: usize) -> &'static [u64; LIMIT] {
     &WITHIN[largest]
 }
 
-/// Half of all, and half of those that are their own mirror image, as many as there are partitions into different odd
-/// parts: fold each part in the middle, and it is a hook.
+/// The number of mirror pairs: half of all partitions, and half of the partitions that are their own mirror image.
+/// There are as many of these as partitions into different odd parts: each part, folded in the middle, is a hook.
 pub fn count_representatives(area: u32) -> u64 {
     let mut symmetric = [0; LIMIT];
     symmetric[0] = 1;
@@ -191,7 +191,7 @@ impl Partition {
         })
     }
 
-    /// The move that keeps the rows `above`, and of the others `kept` cells at the most.
+    /// The move that leaves the first `above` rows as they are, and at most `kept` cells of each row after them.
     fn cut(&self, above: usize, kept: u32) -> (Cell, Partition) {
         let mut rows = self.rows.clone();
         for row in &mut rows[above..] {
@@ -210,7 +210,8 @@ impl Partition {
         self.stands_for() > 0
     }
 
-    /// How many positions count here if pairs count at their representatives: 2, 1 if it is its own mirror image, or 0.
+    /// The number of positions that this one stands for: 2 for the representative of a pair, 1 for a position that is
+    /// its own mirror image, and 0 for any other position.
     pub fn stands_for(&self) -> u64 {
         match self.rows.iter().copied().cmp(self.columns()) {
             Ordering::Less => 2,
@@ -229,9 +230,9 @@ impl Partition {
     }
 }
 
-/// The partitions of an area from one on, as an iterator over what each [stands for](Partition::stands_for). A step
-/// [advances](Partition::advance) without touching the rows of one tile: they are only counted. The first of them grows
-/// if there are two, so most steps do nothing but that.
+/// The partitions of an area from a rank on, as an iterator over the results of [`Partition::stands_for`]. A step leads
+/// to the same partition as [`Partition::advance`]. It does not list the rows of one tile, but counts them: most steps
+/// turn two of them into a row of two tiles, and change nothing else.
 #[derive(Debug)]
 pub(crate) struct Walk {
     /// The rows of more than one tile, longest first.
@@ -259,7 +260,7 @@ impl Walk {
         match (longest as usize).cmp(&(self.rows.len() + self.ones as usize)) {
             Ordering::Less => 2,
             Ordering::Greater => 0,
-            // Only the other rows tell.
+            // The sides are equal, so the other rows decide.
             Ordering::Equal => {
                 let ones = std::iter::repeat_n(1, self.ones as usize);
                 let rows = self.rows.iter().copied().chain(ones).collect();

@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// That rows are listed longest first, and that none is 0.
+/// Fails unless the rows are listed longest first and none is 0.
 pub(crate) fn check_order(rows: &[u32]) -> Result<(), PositionError> {
     let mut longest = u32::MAX;
     for (index, &length) in rows.iter().enumerate() {
@@ -143,7 +143,8 @@ impl FromStr for Position {
     }
 }
 
-/// For positions beyond tables too. Fails if the text is no position, or has more than `most` rows or columns.
+/// The rows of the position in `text`, which may be too large for a table. Fails if the text is no position, or has
+/// more than `most` rows or columns.
 pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     let fits = |rows: usize, columns: u32| {
         let bits = rows as u64 + u64::from(columns);
@@ -156,7 +157,8 @@ pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     Ok(rows)
 }
 
-/// In any order. `fits` checks the sides of a rectangle, or of the one that repeated rows end, before rows take memory.
+/// The rows in `text`, whose order is not checked. Before a rectangle or a repeated row (`3^12`) takes memory, `fits`
+/// checks the number of rows so far and the length of these rows.
 pub(crate) fn rows_of(
     text: &str,
     fits: impl Fn(usize, u32) -> Result<(), PositionError>,
@@ -227,7 +229,7 @@ pub(crate) fn rows_of(
     Ok(rows)
 }
 
-/// The number of some digits, if they are nothing else and it has at most 64 bits.
+/// The number that `digits` write in `base`. None if there is another character, or the number has more than 64 bits.
 fn word(digits: &str, base: u32) -> Option<u64> {
     let all_digits = digits.chars().all(|digit| digit.is_digit(base));
     u64::from_str_radix(digits, base)

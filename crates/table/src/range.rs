@@ -19,8 +19,9 @@
 //! string: for each high from 0 to the greatest of the bucket, a 1 for each losing index that has it, and then a 0. The
 //! string is filled up with 0s to whole bytes, and the least bit of a byte comes first.
 //!
-//! Of 150 to 400 positions about one is losing, so each high has one or two losing indices, and an index takes 10 to 11
-//! bits. A set without structure would take 9 to 10. To read the highs takes one table, with an entry for each byte.
+//! About one position in 150 to 400 is losing, so each high has one or two losing indices, and an index takes 10 to 11
+//! bits. A random set of this density needs 9 to 10. A reader of the highs needs one table, with an entry for each
+//! byte.
 //!
 //! The digest of a range is the SHA-256 of its record. There is one record for each content, so all workers that
 //! evaluate a range get the same digest.
@@ -70,8 +71,8 @@ pub struct RangeSummary {
 pub struct IndexBuckets {
     /// All indices within their buckets, each as its last 16 bits; they ascend within each bucket.
     lows: Vec<u16>,
-    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket
-    /// is not empty, unless it is the only one.
+    /// The places in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket is
+    /// not empty, unless it is the only one.
     first: Vec<u32>,
 }
 
@@ -85,8 +86,8 @@ impl Default for IndexBuckets {
 }
 
 impl IndexBuckets {
-    /// The buckets with these low bits, each of which begins at one of `first` and ends at the next. Panics if `first`
-    /// does not begin with 0, ascend and end with the number of `lows`.
+    /// Bucket i has the low bits from place `first[i]` to before `first[i + 1]` of `lows`. Panics if `first` does not
+    /// begin with 0, ascend and end with the number of `lows`.
     pub fn new(lows: Vec<u16>, mut first: Vec<u32>) -> IndexBuckets {
         let ends = first.last().map(|&end| end as usize) == Some(lows.len());
         assert!(first.first() == Some(&0) && first.is_sorted() && ends);
@@ -124,7 +125,7 @@ impl IndexBuckets {
         self.first.len() - 1
     }
 
-    /// Whether this index is among them.
+    /// Whether the position at this index is losing.
     pub fn contains(&self, index: u64) -> bool {
         let bucket = usize::try_from(index >> BUCKET_BITS).unwrap_or(usize::MAX);
         let [low, high, ..] = index.to_le_bytes();
@@ -143,7 +144,7 @@ impl IndexBuckets {
         })
     }
 
-    /// The bytes of memory that they take.
+    /// The bytes of memory that the indices take.
     pub fn memory(&self) -> u64 {
         (size_of_val(&self.lows[..]) + size_of_val(&self.first[..])) as u64
     }
@@ -168,9 +169,9 @@ impl FromIterator<u32> for IndexBuckets {
     }
 }
 
-/// The most losing positions of a range with `range_bits`, so that a record that is made up takes little more memory
-/// than a real one. The fullest ranges have 6.2 % of their positions losing with 12 range bits, 3.2 % with 16, 2.3 %
-/// with 20, 0.7 % with 32: this is more than three times as many.
+/// The most losing positions of a record with `range_bits`, so that a forged record takes little more memory than a
+/// real one. The fullest ranges have 6.2 % of their positions losing with 12 range bits, 3.2 % with 16, 2.3 % with 20,
+/// 0.7 % with 32: the limit is more than three times as many.
 pub const fn losing_max(range_bits: RangeBits) -> u64 {
     range_bits.positions() / (range_bits.get() as u64 - 8)
 }
@@ -225,7 +226,8 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     (header.summary(Digest::of(&record)), record)
 }
 
-/// Whether each is larger than the one before. They nearly always are, so all are looked at, many at a time.
+/// Whether each index is larger than the one before. Nearly always they are, so the loop compares all, many at a time,
+/// and does not stop early.
 fn ascend<T: Ord>(indices: &[T]) -> bool {
     let next = indices.get(1..).unwrap_or_default();
     let falls = indices.iter().zip(next).map(|(one, next)| one >= next);
@@ -245,7 +247,7 @@ fn stored(range: &Range, range_bits: RangeBits) -> u64 {
             .filter(|&index| is_stored(index))
             .count() as u64;
     }
-    // The first byte of a word and that of its mirror image tell nearly always.
+    // The first bytes of a word and of its mirror image nearly always differ, and so decide which is smaller.
     let more = u8::BITS.saturating_sub(range.head.bit_len());
     let shared = range_bits.get() - 1 - more;
     let count = |start: u32, lows: &[u16]| {
@@ -265,7 +267,7 @@ fn stored(range: &Range, range_bits: RangeBits) -> u64 {
         .zip(0..range.losing.bucket_count())
     {
         let mut lows = range.losing.bucket(number);
-        // Pieces that agree in the bits above `shared`.
+        // A piece has the indices that agree in the bits from `shared` up, so its words have the same first byte.
         while let Some(&low) = lows.first() {
             let same = |&other: &u16| (other ^ low).checked_shr(shared).unwrap_or(0) == 0;
             let (piece, others) = lows.split_at(lows.partition_point(same));
@@ -342,7 +344,7 @@ pub fn decode_trusting_stored(
     Ok((range, header.stored))
 }
 
-/// The losing positions with these highs and lows, which have the lengths that the counts tell.
+/// The losing positions with these highs and lows, whose lengths follow from the counts.
 fn decode_buckets(
     counts: &[u16],
     mut highs: &[u8],

@@ -1,7 +1,7 @@
 //! The reader: opens a published table and looks positions up.
 //!
-//! Nothing is used unchecked: the manifest against `SHA256SUMS`, an index against the manifest, a data frame against
-//! its index. Reads are plain and blocking, so a file that changes underneath gives an error and no wrong answer.
+//! Nothing is used unchecked: the manifest is compared with `SHA256SUMS`, an index with the manifest, a data frame with
+//! its index. Files are not mapped into memory, so a file that changes underneath gives an error and no wrong answer.
 
 use std::io;
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub enum TableError {
     Beyond { bits: u32, table_bits: u32 },
     #[error("the position has {tiles} tiles, and the table covers those of 1 to {table_tiles}")]
     BeyondTiles { tiles: u32, table_tiles: u32 },
-    /// A shard without its table does not know about the position.
+    /// A shard without its table does not cover the position.
     #[error(
         "{file} holds the words from {first} to {last}, and the position has the word {word}: \
          ask the whole table"
@@ -107,7 +107,7 @@ impl TableError {
         }
     }
 
-    /// That `file` cannot be read, as a function of the cause.
+    /// The error that `file` cannot be read, as a function of the cause.
     pub fn io(file: &Path) -> impl Fn(io::Error) -> TableError {
         |source| TableError::Io {
             file: file.to_owned(),
@@ -117,8 +117,8 @@ impl TableError {
 }
 
 impl Table {
-    /// Opens the table at `path`: its folder, or the directory of a table, of which the one of the most bits is opened.
-    /// Fails if there is none, or if its manifest or the list of digests is not what was published.
+    /// Opens the table at `path`: a folder of a table, or a directory of such folders, from which it takes the table of
+    /// the most bits. Fails if there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Table, TableError> {
         Table::open_with_cache(path, CACHE_BYTES)
     }
@@ -163,12 +163,14 @@ impl Table {
         &self.folder
     }
 
-    /// Fails if the position has more bits than the table, or if what holds the answer cannot be read or is damaged.
+    /// Fails if the position has more bits than the table, or if the part of the table that holds the answer cannot be
+    /// read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         Ok(self.are_losing(&[word])?[0])
     }
 
-    /// In the order of `words`. Many at once are faster: what several need is read once, and what is far away together.
+    /// Whether each of `words` is losing, in their order. Many words at once are faster: a frame that several need is
+    /// read once, and a remote table is asked for many frames together.
     pub fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
         let table_bits = self.manifest.bits;
         if let Some(bits) = words
@@ -190,8 +192,9 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// Passes to `take` the words of each frame that may have some in `range`, checked, in any order, and a lower bound
-    /// of those of all later frames. Fails as `take` does, or if a file cannot be read or is not what was published.
+    /// Passes to `take`, frame by frame, the words of each frame that may have words in `range`: checked, in any order,
+    /// and with a lower bound of the words of all later frames. Fails as `take` does, or if a file cannot be read or is
+    /// not what was published.
     pub fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,
@@ -200,7 +203,8 @@ impl Table {
         self.shards.frames_in(range, take)
     }
 
-    /// None between two shards. Fails if the index of the shard cannot be read or is damaged.
+    /// Where the table lists the word, or would if it were losing. None if the word is not between the first and the
+    /// last word of any shard. Fails if the index of the shard cannot be read or is damaged.
     pub fn frame_of(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
         let id = self.shards.frame_of(word.representative().get())?;
         Ok(id.map(|id| ShardFrame {
@@ -280,7 +284,8 @@ impl Table {
     }
 }
 
-/// The folder at `path`, or that in it of the largest table of the first of `kinds` that it has; its bits or tiles.
+/// The folder of a table: `path` if it has a manifest, else the folder in it of the largest table of the first of
+/// `kinds` that it has, with the bits or tiles in the folder's name.
 pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);
@@ -307,7 +312,7 @@ pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<
     })
 }
 
-/// The manifest of the table in `files`, and that `SHA256SUMS` is what `sums` makes of it.
+/// The manifest of the table in `files`. Fails if `SHA256SUMS` is not what `sums` makes of the manifest.
 pub(crate) fn read_manifest<M>(
     files: &dyn Files,
     parse: impl FnOnce(&[u8]) -> Result<M, FormatError>,
@@ -334,7 +339,7 @@ pub(crate) fn read_manifest<M>(
     Err(TableError::damaged(files.full_name(SHA256SUMS_NAME), what))
 }
 
-/// That a table whose folder is named by its `size`, if it is, has as many bits or tiles.
+/// Fails if the folder's name gives a `size`, and the manifest has another number of bits or tiles.
 pub(crate) fn check_size(
     files: &dyn Files,
     size: Option<u32>,

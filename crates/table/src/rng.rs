@@ -25,7 +25,7 @@ impl Rng {
         self.next_u64() % limit
     }
 
-    /// True once in `times`.
+    /// True with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -29,8 +29,8 @@
 //! shard tell where its index is; then nothing but the shard itself vouches for it.
 //!
 //! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer
-//! than its words can make it (see `limits`). What this program writes is full: only the last frame of a shard and the
-//! last shard of a table may hold fewer.
+//! than its words can make it (see `limits`). This program writes full frames and shards: only the last frame of a
+//! shard and the last shard of a table may hold fewer words.
 //!
 //! Version history: 1 is the first.
 
@@ -203,8 +203,9 @@ impl ShardIndex {
         Ok((index, start))
     }
 
-    /// The index of a shard without its table: `frame` is the file from `start` on, the offset in its trailer. It
-    /// vouches for the data frames, but nothing vouches for it. Fails if it is no index that starts there.
+    /// The index of a shard without its table. `frame` is the file from `start` on, and `start` the offset in its
+    /// trailer. The index vouches for the data frames, but nothing vouches for the index. Fails if `frame` is no index
+    /// that starts at `start`.
     pub fn parse_alone(frame: &[u8], start: u64) -> Result<ShardIndex, FormatError> {
         let (index, said) = ShardIndex::read(frame)?;
         ensure(said == start, || {
@@ -286,7 +287,7 @@ impl ShardIndex {
         self.frames.len()
     }
 
-    /// Whether there are no data frames, which is so in no table.
+    /// Whether there are no data frames. No table has such a shard.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -393,7 +394,8 @@ pub(crate) struct SkippableFrame {
 }
 
 impl SkippableFrame {
-    /// Whether `bytes` have the name of such a frame, up to a damaged byte: a file without it is something else.
+    /// Whether `bytes` have the name of such a frame, with at most one wrong byte. A file without the name is no
+    /// damaged shard, but something else.
     pub(crate) fn resembles(&self, bytes: &[u8]) -> bool {
         let name = bytes.get(8..16).unwrap_or_default().iter().zip(&self.name);
         name.filter(|(found, known)| found == known).count() + 1 >= self.name.len()

@@ -75,7 +75,7 @@ pub fn sources(head: Head, range_bits: RangeBits) -> Vec<Head> {
     sources
 }
 
-/// A head and all that it depends on, by layers.
+/// A head and all heads that it depends on, directly or not, in the order of their layers.
 pub fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
     let mut known = BTreeSet::from([head]);
     let mut open = vec![head];
@@ -114,17 +114,19 @@ pub fn depends_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
         return true;
     }
     if source.is_zero() {
-        // A move from the first 1 takes all 1s of the head out of it.
+        // A move that starts at the first 1 of the head can move all 1s into the low bits.
         return true;
     }
-    // A move turns the 1 at which it starts into a 0 and leaves what is before: this is the highest bit that differs.
+    // A move turns the 1 at which it starts into a 0 and leaves the bits before it, so it starts at the highest bit
+    // that differs.
     let bit = (head.0 ^ source.0).ilog2();
     let low = |head: Head| head.0 & ((1 << bit << 1) - 1);
     let ones = low(head).count_ones();
     let left = low(source);
-    // It crosses into the low bits and leaves some 1s at the end of the head…
+    // The move crosses into the low bits and leaves some 1s at the end of the head…
     let crosses = (left + 1).is_power_of_two() && left.count_ones() < ones;
-    // …or ends inside, with everything between sorted. To end at a 1 would be to end at the next 0 before it.
+    // …or it ends inside the head, and sorts the bits from its start to its end. An end at a 1 gives the same result as
+    // an end at the next 0 before it.
     let ends_at = |end: u32| {
         let below = (1 << end) - 1;
         let sorted = (1u64 << (low(head) >> end).count_ones()) - 1;

@@ -36,9 +36,9 @@ impl Word {
         u64::BITS - self.0.leading_zeros()
     }
 
-    /// Each cell is a pair of a 1 and a later 0.
+    /// The number of cells. Each cell is a pair of a 1 and a later 0.
     pub fn area(self) -> u32 {
-        // The 1s at places whose number has the bits 0, 1, … add up to the sum of the places.
+        // Mask k has the places whose number has bit k, so each 1 of the word adds the number of its place.
         let by_bit = [
             0xaaaa_aaaa_aaaa_aaaa,
             0xcccc_cccc_cccc_cccc,
@@ -49,12 +49,13 @@ impl Word {
         ];
         let ones = |mask: u64| (self.0 & mask).count_ones();
         let places: u32 = (0..).zip(by_bit).map(|(bit, mask)| ones(mask) << bit).sum();
-        // After a 1 come as many bits as its place says. Those that are 1 too make no cell with it.
+        // A 1 has as many bits after it as its place says. The 1s among them make no cell with it, so each pair of 1s
+        // takes off one.
         let all = self.0.count_ones();
         places - all * all.saturating_sub(1) / 2
     }
 
-    /// The conjugate diagram: the word reversed with every bit flipped. W is the same for both.
+    /// The conjugate diagram: the word reversed with every bit flipped. Both are losing, or neither.
     pub const fn mirror(self) -> Word {
         match (!self.0)
             .reverse_bits()

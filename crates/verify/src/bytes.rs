@@ -99,7 +99,7 @@ pub fn check_all<'a>(
 }
 
 impl ComputedFacts {
-    /// Compares the fingerprints of both versions with the published ones. Returns how many were compared.
+    /// Compares the linear SHA-256s and the fingerprints with the published ones. Returns how many were compared.
     pub fn check_known_fingerprints(&self) -> Result<u64, CheckError> {
         let linear = known::linear_sha256();
         let linear = linear.map(|known| ("linear SHA-256", known, &self.linear_sha256));

@@ -1,5 +1,5 @@
-//! The first checks of a table's folder: the manifest has the digest that the list of digests says, and
-//! the folder has no files that the manifest does not know.
+//! The first checks of a table's folder: the manifest has the digest that `SHA256SUMS` says, and the folder has no
+//! files that the manifest does not name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
 /// The most unknown files that are named; the others are only counted.
 const STRANGERS_MAX: usize = 20;
 
-/// The two lists of a table, found to be in agreement about the manifest.
+/// The two lists of a table, `manifest.json` and `SHA256SUMS`, which agree about the digest of the manifest.
 #[derive(Clone, Debug)]
 pub struct FolderLists {
     /// SHA-256 of `manifest.json`.

@@ -6,9 +6,9 @@
 //!
 //! | module | holds | finds |
 //! |---|---|---|
-//! | [`folder`] | the files of a table, and the digests of its two lists | missing files, changed lists |
+//! | [`folder`] | the two lists of a table, `manifest.json` and `SHA256SUMS`, and the names of its files | missing or changed lists, unknown files |
 //! | [`bytes`] | one pass over every byte of a table | changed bytes, a manifest that is not that of its words |
-//! | [`linear`] | the SHA-256 of all words, which was published before there were leaves | words that differ from those |
+//! | [`linear`] | the SHA-256 of all words, which was published before there were leaves | words that differ from the published ones |
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
 //! | [`survey`] | counts of the words, and what is proved about all losing positions | wrong counts, misplaced words |

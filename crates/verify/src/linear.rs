@@ -1,5 +1,5 @@
 //! The linear SHA-256: that of all stored words, ascending, each as 8 bytes little-endian. It was published for many
-//! tables. One thread has to hash all words in their order, so the fingerprint is made of leaves.
+//! tables. Several threads cannot share its computation, which is why the fingerprint is made of leaves.
 
 use chomp_table::Digest;
 use chomp_table::fingerprint::Leaf;

@@ -8,9 +8,9 @@
 //! words below a block come from the table itself, and are checked in their own blocks. Blocks may be checked in any
 //! order. If every block agrees, the table is right: the first wrong word would have been found in its block.
 //!
-//! A **band** of 2^b words is checked between two readings of the table. The memory holds the losing words of
-//! those parts of the table to which a move leads from the band, two bytes each. The blocks of a band are checked
-//! in **windows**: the progress counts windows.
+//! Before a **band** of 2^b words is checked, the table is read. The memory then holds the losing words of those parts
+//! of the table to which a move leads from the band, two bytes each. The blocks of a band are checked in **windows**:
+//! the progress counts windows.
 //!
 //! The module `moves` finds the moves that lead to a word, and `block` takes back those within a block.
 
@@ -37,7 +37,7 @@ const BLOCK_BITS: u32 = 20;
 const WINDOWS_USUAL_BITS: u32 = 4;
 const WINDOWS_FOR_THREAD_BITS: u32 = 2;
 
-/// The memory for a block, and the tables for all.
+/// The memory of a thread: a block and its tables.
 const BLOCK_BYTES: u64 = 4 << 20;
 
 /// The counts of a window that agreed.
@@ -49,7 +49,7 @@ pub struct WindowReport {
     pub losing: u64,
 }
 
-/// How the work is cut.
+/// The sizes of windows and bands, and the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The windows have 2^`window_bits` words.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub threads: u64,
 }
 
-/// The sizes that tell how much memory bands take.
+/// The numbers of losing words, from which the memory that bands take is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
     bits: u32,
@@ -145,7 +145,7 @@ impl Sizes {
 
     /// The plan with windows of a given size.
     pub fn plan_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Plan> {
-        // Less memory for threads leaves more for the band, but not much.
+        // Threads get at most a quarter of the memory. Even less would not leave much more for the band.
         let threads = threads.min(memory / 4 / BLOCK_BYTES).max(1);
         let rest = memory.checked_sub(threads * BLOCK_BYTES)?;
         let mut bands = (window_bits..=self.bits).rev();

@@ -22,7 +22,7 @@ use crate::marking::{window_bits_min, window_count};
 use crate::report::FullReport;
 use crate::{CheckError, ensure};
 
-/// No progress has more bytes.
+/// The most bytes of a progress.
 pub const PROGRESS_BYTES_MAX: u64 = 8 << 20;
 
 const FORMAT: u32 = 1;

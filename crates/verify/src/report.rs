@@ -49,7 +49,7 @@ impl FromStr for Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// The files that are there, and the two lists of digests.
+    /// The files that are there, and the two lists `manifest.json` and `SHA256SUMS`.
     Files,
     /// Every byte of every shard, compared with the manifest and with what is proved.
     Shards,
@@ -302,7 +302,7 @@ impl Report {
         });
     }
 
-    /// The bytes of the file.
+    /// The report as JSON: the content of its file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("a report always becomes JSON");
         bytes.push(b'\n');

@@ -1,9 +1,9 @@
 //! Decides random positions by the definition: a position is losing exactly when none of its moves leads to a losing
 //! one. So the table must list it exactly when it lists none of the positions that its moves lead to.
 //!
-//! Few positions are losing, so only half of the sample is picked from all positions. A quarter is picked
-//! from the positions that the table lists, and a quarter differs by one cell from such a position: a
-//! word that was written wrongly is met by both.
+//! Few positions are losing, so only half of the sample is picked from all positions. A quarter is picked from the
+//! positions that the table lists, and a quarter differs by one cell from such a position. Both quarters are likely to
+//! find words that were written wrongly.
 //!
 //! The table is read once for each batch of positions whose moves fit in memory.
 

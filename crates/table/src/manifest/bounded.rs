@@ -1,4 +1,4 @@
-//! Lists of a manifest that end where a table's do, before memory is allocated for the rest.
+//! Lists of a manifest with a limit: a longer list is refused before memory is allocated for the rest.
 
 use std::fmt;
 use std::marker::PhantomData;

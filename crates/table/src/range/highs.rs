@@ -8,7 +8,7 @@ const LOW_BITS: u32 = u8::BITS;
 /// The bits of a byte: highs are read a byte at a time.
 const AT_ONCE: usize = 8;
 
-/// One bit for each losing position of a bucket, and one for each high.
+/// The length in bits of the highs of a bucket: one for each of its losing positions, and one for each high.
 const fn bits(count: u16, range_bits: RangeBits) -> usize {
     let index_bits = range_bits.get() - 1;
     let bucket_bits = if index_bits < BUCKET_BITS {
@@ -19,7 +19,7 @@ const fn bits(count: u16, range_bits: RangeBits) -> usize {
     (1 << (bucket_bits - LOW_BITS)) + count as usize
 }
 
-/// The number of bytes that they take.
+/// The length in bytes of the highs of a bucket with `count` losing positions.
 pub(super) const fn len(count: u16, range_bits: RangeBits) -> usize {
     bits(count, range_bits).div_ceil(AT_ONCE)
 }
@@ -40,19 +40,20 @@ pub(super) fn encode(indices: &[u16], len: usize, record: &mut Vec<u8>) {
     record.resize(end, 0);
 }
 
-/// Whether the `highs` of `count` losing positions end with a 0, as the last high does, and nothing follows.
+/// Whether the highs of a bucket with `count` losing positions end with the 0 of the last high, and only 0s follow.
 pub(super) fn is_ended(highs: &[u8], count: u16, range_bits: RangeBits) -> bool {
     let last = bits(count, range_bits) - 1;
     highs[last / AT_ONCE] >> (last % AT_ONCE) == 0
 }
 
-/// Puts the `highs` of one bucket together with the lows, of which its own come first; returns the number of 1s in the
-/// highs, if there are not more than lows. `indices`, as many as lows, are written to beyond those of the bucket.
+/// Writes the indices of one bucket to the beginning of `indices`. `lows` begins with the lows of the bucket. Returns
+/// the number of 1s in the highs, or none if there are fewer lows. `indices` is as long as `lows`, and some entries
+/// after the bucket are overwritten.
 pub(super) fn decode(highs: &[u8], lows: &[u8], indices: &mut [u16]) -> Option<usize> {
     let mut found = 0;
     for (number, &byte) in highs.iter().enumerate() {
         let step = &STEPS[usize::from(byte)];
-        // The 0s before a 1 are its high.
+        // The number of 0s before a 1 is its high.
         let zeros = AT_ONCE * number - found;
         let base = low_bits(zeros) << LOW_BITS;
         let (lows, indices) = (lows.get(found..)?, indices.get_mut(found..)?);
@@ -60,7 +61,7 @@ pub(super) fn decode(highs: &[u8], lows: &[u8], indices: &mut [u16]) -> Option<u
             lows.first_chunk::<AT_ONCE>(),
             indices.first_chunk_mut::<AT_ONCE>(),
         ) {
-            // There may be fewer, but to ask costs more.
+            // The byte may have fewer 1s than `AT_ONCE`, but a loop of variable length takes longer.
             for i in 0..AT_ONCE {
                 indices[i] = base.wrapping_add(step.highs[i]) | u16::from(lows[i]);
             }
@@ -86,7 +87,7 @@ fn low_bits(zeros: usize) -> u16 {
 /// One byte of highs, decoded.
 #[derive(Clone, Copy)]
 struct Step {
-    /// For each 1, the number of 0s before it, where an index has its high.
+    /// For each 1, the number of 0s before it in the byte, shifted to the place of the high in an index.
     highs: [u16; AT_ONCE],
     count: usize,
 }

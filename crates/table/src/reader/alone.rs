@@ -14,9 +14,9 @@ use crate::values;
 use crate::word::Word;
 
 /// A shard that is open for reading, without its manifest. The digests in it cover all bytes, so no damage goes
-/// unnoticed. Nothing shows that it is a shard of a true table. It knows about the positions whose representatives are
-/// between its first and its last word. The first shard of a table, which starts with the poison's word, 2, knows about
-/// all up to its last.
+/// unnoticed. Nothing shows that it is a shard of a true table. It covers the positions whose representatives are
+/// between its first and its last word. The first shard of a table, which starts with the poison's word, 2, covers all
+/// up to its last word.
 #[derive(Debug)]
 pub struct ShardFile {
     path: PathBuf,
@@ -67,7 +67,7 @@ impl ShardFile {
         })
     }
 
-    /// Fails if the shard does not know, or the part of it that holds the answer cannot be read or is damaged.
+    /// Fails if the shard does not cover the position, or the part that holds the answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         let representative = word.representative().get();
         let (first, last) = (self.first, self.index.last());
@@ -86,7 +86,8 @@ impl ShardFile {
         Ok(words.binary_search(&representative).is_ok())
     }
 
-    /// The most bits of which it knows all positions: fewer than its last word has, and 0 unless it is the first shard.
+    /// The most bits of which it covers all positions: one less than its last word has, and 0 unless it is the first
+    /// shard.
     pub fn bits(&self) -> u32 {
         match self.first {
             2 => Word::new(self.index.last()).bits().saturating_sub(1),

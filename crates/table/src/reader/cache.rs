@@ -70,7 +70,7 @@ impl<K: Eq + Hash, T> Cache<K, T> {
     pub(crate) fn insert(&self, key: K, value: Arc<T>, bytes: u64) {
         let kept = &mut *self.kept();
         kept.bytes += bytes;
-        // Another thread may have put the same there.
+        // Another thread may have inserted the same part.
         if let Some((_, before)) = kept.entries.put(key, (value, bytes)) {
             kept.bytes -= before;
         }

@@ -15,14 +15,14 @@ use super::TableError;
 pub struct FileSlice<'a> {
     /// The name of the file in the table's folder.
     pub name: &'a str,
-    /// Which of its bytes.
+    /// The range of its bytes.
     pub range: Range<u64>,
     /// How long the file must be.
     pub length: u64,
 }
 
-/// The files of one published table, wherever they are: a folder, or a server. Callers check what they read. So an
-/// implementation has to give as many bytes as were asked for, or an error, and need not know whether they are right.
+/// The files of one published table, wherever they are: a folder, or a server. An implementation has to give as many
+/// bytes as were asked for, or an error. It need not check the bytes, since its callers do.
 pub trait Files: fmt::Debug + Send + Sync {
     /// The path or address of a file, for messages; of the folder, if `name` is empty.
     fn full_name(&self, name: &str) -> PathBuf;
@@ -30,7 +30,8 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// The content of a small file. Fails if it is missing, longer than `most` bytes, or cannot be read.
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
 
-    /// In the order of `slices`. Fails if a file is missing, is not as long as it must be, or cannot be read.
+    /// The bytes of `slices`, in their order. Fails if a file is missing, is not as long as it must be, or cannot be
+    /// read.
     fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
 }
 
@@ -64,7 +65,7 @@ impl Files for Folder {
         let mut all = Vec::with_capacity(slices.len());
         for slice in slices {
             let file = self.full_name(slice.name);
-            // Parts of one file mostly stand together.
+            // Slices of one file mostly follow each other, so the last file stays open.
             let handle = match &mut opened {
                 Some((name, handle)) if *name == slice.name => handle,
                 _ => {
@@ -79,12 +80,13 @@ impl Files for Folder {
     }
 }
 
-/// The most bytes of such a file, and the most of them: the openings of 32 rows and 250 columns take 800 kB.
+/// The most bytes of a file `box-….json`, and the most such files: the openings of 32 rows and 250 columns take 800 kB.
 const BOX_BYTES_MAX: u64 = 4 << 20;
 const BOXES_MAX: usize = 64;
 
-/// Outputs of `chomp box --json`, the files `box-….json` of a directory: paths in order, and bytes. None without the
-/// directory, as for a shard or an address. Fails if one cannot be read, or has over 4 MiB, or there are more than 64.
+/// The files `box-….json` of a directory, which hold outputs of `chomp box --json`: paths in order, and bytes. Empty if
+/// `directory` is no directory, as for a shard or an address. Fails if a file cannot be read or has over 4 MiB, or if
+/// there are more than 64.
 pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
     let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     let entries = match std::fs::read_dir(directory) {

@@ -13,8 +13,9 @@ use crate::shard::ShardInfo;
 use crate::values::shard::{ValueShardInfo, ValueShardSize};
 use crate::values::{Values, ValuesManifest};
 
-/// The folder of the table at `path`: that itself, or the first in that directory, with tables of losing positions
-/// before those of values, and large ones before small ones. Nothing in it is checked. Fails if there is none.
+/// The folder of the table at `path`: `path` if it has a manifest, else the first folder of a table in it. Tables of
+/// losing positions are before those of values, and large ones before small ones. Nothing in the folder is checked.
+/// Fails if there is none.
 pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
     find(path, &[TableKind::Losing, TableKind::Values]).map(|(folder, _)| folder)
 }
@@ -37,7 +38,7 @@ impl AnyTable {
         })
     }
 
-    /// Opens the table in `files`, which is the one that is `named` if it is known.
+    /// Opens the table in `files`. Fails if it is not the table `named`, if one is given.
     pub fn from_files(
         files: Box<dyn Files>,
         named: Option<TableName>,
@@ -201,7 +202,8 @@ impl AnyManifest {
             }
             AnyManifest::Values(manifest) => {
                 let table = Values::with_manifest(Box::new(Folder(folder)), manifest.clone());
-                // The manifest's checks of itself cover what they give together.
+                // The manifest was checked when it was parsed: its totals and fingerprints follow from those of its
+                // shards.
                 (0..manifest.shards().count())
                     .try_for_each(|number| table.read_shard(number).map(drop))
             }

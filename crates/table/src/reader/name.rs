@@ -27,7 +27,8 @@ struct Tiles {
 }
 
 impl TableKind {
-    /// The kind that the manifest in `files` has, unchecked. Of what is no manifest, opening the table will tell.
+    /// The kind that the manifest in `files` has, unchecked. Without a manifest it is `Losing`, and to open the table
+    /// will fail.
     pub fn of(files: &dyn Files) -> TableKind {
         match files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX) {
             Ok(bytes) => TableKind::of_manifest(&bytes),
@@ -44,7 +45,7 @@ impl TableKind {
     }
 }
 
-/// The kind and size of a table, which its folder is named after. As JSON, it is a field.
+/// The kind and size of a table, which its folder is named after. In JSON, it is a field `bits` or `tiles`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TableName {
     /// The losing positions up to this number of bits.
@@ -56,7 +57,7 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// All that there may be, ascending.
+    /// The names of all possible tables, ascending.
     pub fn all() -> impl DoubleEndedIterator<Item = TableName> {
         let losing = (0..=u64::BITS).map(TableName::Losing);
         losing.chain((1..=AREA_MAX).map(TableName::Values))
@@ -67,7 +68,7 @@ impl TableName {
         TableName::all().find(|table| table.folder() == folder)
     }
 
-    /// The default of several tables: the largest, and one of losing positions if there is any.
+    /// The default of several tables: the largest of losing positions, or else the largest of values.
     pub fn preferred(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
         tables.max_by_key(|table| (table.kind() == TableKind::Losing, *table))
     }

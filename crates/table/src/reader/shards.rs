@@ -232,7 +232,7 @@ impl<S: ListedShard> Shards<S> {
         Ok(read.pop().expect("one was read"))
     }
 
-    /// Reads the indices of these shards that are not there. They are kept as far as there is room.
+    /// Reads the indices of these shards that are not in the cache. The cache keeps them as far as it has room.
     fn read_indices(&self, mut shards: Vec<usize>) -> Result<(), TableError> {
         shards.retain(|shard| !self.indices.has(shard));
         shards.sort_unstable();

@@ -1,4 +1,5 @@
-//! How long the parts of a shard can be, by what is in them. A reader asks before memory is taken for it.
+//! The longest that the parts of a shard can be, by the number of their words. A reader checks a length before it
+//! allocates memory for the part.
 
 use super::{ENTRY_LENGTH, HEADER_LENGTH, INDEX_LENGTH_MAX, ShardInfo, ShardSize, TRAILER_LENGTH};
 use crate::format::{Damage, ensure};
@@ -11,9 +12,9 @@ pub(super) const fn frame_len_max(entries: u64, span: u64) -> u64 {
     gaps::frame_len_max(classes::block_len_max(entries, span, 1))
 }
 
-/// The longest that `frames` data frames are together, with `entries` words whose halves are among `span` numbers that
-/// follow each other. It is the sum of what [`frame_len_max`] says of each, however words and span are cut: each term
-/// of that grows with the words, the span or the number of frames alone.
+/// The most bytes of `frames` data frames together, with `entries` words whose halves are among `span` numbers that
+/// follow each other. However words and span are divided among the frames, the limits of [`frame_len_max`] add up to no
+/// more: each of their terms is proportional to the words, the span or the number of frames.
 const fn data_len_max(entries: u64, span: u64, frames: u64) -> u64 {
     let one = gaps::frame_len_max(0);
     gaps::frame_len_max(classes::block_len_max(entries, span, frames)) + (frames - 1) * one

@@ -77,7 +77,7 @@ impl ShardWriter {
         self.entries == 0
     }
 
-    /// The shard, and the leaf that its words are. Panics if it has no words: no table has such a shard.
+    /// The shard, and the leaf of its words. Panics if it has no words: no table has such a shard.
     pub fn finish(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
         if !self.words.is_empty() {
             self.finish_frame();

@@ -1,7 +1,7 @@
 //! The manifest of a table of values: what it is, and the digest of every byte of it.
 //!
-//! Such a table is a folder as that of a table of losing positions is, with the same file names. Shards are numbered
-//! through, by area and then by ranks, so the files of a table of fewer tiles are the first of those of one of more.
+//! A table of values is a folder with the same file names as a table of losing positions. Shards are numbered by area,
+//! then by ranks, so a table of more tiles begins with the shards of a table of fewer.
 //!
 //! **Fingerprint**: the leaf of a shard is the SHA-256 of its values, one byte each. The fingerprint of an area is the
 //! SHA-256 of its leaves, and that of a table the SHA-256 of the fingerprints of its areas, 32 bytes each, in their
@@ -144,7 +144,7 @@ impl ValuesManifest {
         sums(manifest_bytes, files)
     }
 
-    /// How the table is cut.
+    /// The sizes of the frames and shards.
     pub fn size(&self) -> ValueShardSize {
         ValueShardSize {
             frame_bits: self.frame_bits,

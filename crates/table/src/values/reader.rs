@@ -42,8 +42,9 @@ impl ListedShard for Shard {
 }
 
 impl Values {
-    /// Opens the table at `path`: its folder, or the directory of a table, of which the table of values of the most
-    /// tiles is opened. Fails if there is none, or if its manifest or the list of digests is not what was published.
+    /// Opens the table at `path`: a folder of a table, or a directory of such folders, from which it takes the table of
+    /// values of the most tiles. Fails if there is none, or if its manifest or the list of digests is not what was
+    /// published.
     pub fn open(path: &Path) -> Result<Values, TableError> {
         let (folder, tiles) = find(path, &[TableKind::Values])?;
         Values::from_files(Box::new(Folder(folder)), tiles)
@@ -88,12 +89,13 @@ impl Values {
         &self.manifest
     }
 
-    /// Fails if it has no tiles or more than the table, or if what holds the answer cannot be read or is damaged.
+    /// The value of a position. Fails if the position has no tiles or more than the table, or if the part of the table
+    /// that holds the answer cannot be read or is damaged.
     pub fn value(&self, position: &Partition) -> Result<u8, TableError> {
         Ok(self.values(std::slice::from_ref(position))?[0])
     }
 
-    /// The values of some positions, in their order. What they need is read together.
+    /// The values of some positions, in their order. The parts of the table that they need are read together.
     pub fn values(&self, positions: &[Partition]) -> Result<Vec<u8>, TableError> {
         let frame_of = |(number, position)| {
             let (id, at) = self.frame_of(position)?;
@@ -132,7 +134,8 @@ impl Values {
         }
     }
 
-    /// By rank, both of each mirror pair. Fails if the table covers fewer tiles, and as for [`Values::read_shard`].
+    /// The values of all positions of `tiles` tiles by rank, both of each mirror pair. Fails if the table does not
+    /// cover so many tiles, and as for [`Values::read_shard`].
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];

@@ -1,8 +1,8 @@
 //! Value shards: the files of a published table of values.
 //!
-//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those of the remaining ranks, in
-//! frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in order: one byte for each
-//! mirror pair. Where a value is follows from ranks alone: count the representatives from the start of the frame.
+//! A shard holds the values of 2^s consecutive ranks of one area, in frames of 2^f ranks; the last shard of an area may
+//! have fewer ranks. A frame holds the values of the representatives among its ranks, in order: one byte for each
+//! mirror pair. The place of a value follows from ranks alone: count the representatives from the start of the frame.
 //!
 //! ```text
 //! header frame  4  0x184D2A50, a skippable frame of zstd
@@ -123,7 +123,8 @@ impl ShardSpan {
         start..self.ranks.end.min(start + (1 << self.frame_bits))
     }
 
-    /// The frame that has a rank, and how many values are before it in the frame if it is that of a representative.
+    /// The frame that has `rank`, and the number of values before its value in the frame. `rank` is that of a
+    /// representative.
     pub(super) fn find(&self, rank: u64) -> (usize, usize) {
         let frame = usize::try_from((rank - self.ranks.start) >> self.frame_bits);
         let frame = frame.expect("at most 1,024 frames");
@@ -133,8 +134,8 @@ impl ShardSpan {
         (frame, before)
     }
 
-    /// Puts the values that the shard stores into those of its whole area, where there is one for each rank: for both
-    /// of each mirror pair. Panics if they are not as many as the shard stores and the area has.
+    /// Writes the values that the shard stores to `area`, which has a value for each rank of the area: each of them for
+    /// both positions of a mirror pair. Panics if `stored` has too few values, or `area` too few ranks.
     pub fn spread(&self, stored: &[u8], area: &mut [u8]) {
         let mut position = Partition::at(self.area, self.ranks.start);
         let mut stored = stored.iter();
@@ -248,7 +249,8 @@ impl ValueShardWriter {
         }
     }
 
-    /// The values of the next ranks, both of each mirror pair. Panics if they are too many, or no values of its area.
+    /// Takes the values of the next ranks, both of each mirror pair. Panics if they are too many, or one is not below
+    /// the area.
     pub fn push(&mut self, values: &[u8]) {
         check_values(self.span.area, values).expect("values of the area");
         for &value in values {
@@ -403,7 +405,8 @@ impl Index for ValueShardIndex {
     }
 }
 
-/// One value for each representative, checked. Fails if `bytes` are not the shard that `info` describes, at `span`.
+/// The values of all representatives of a shard, after a check of every byte. Fails if `bytes` are not the shard that
+/// `info` describes, at `span`.
 pub fn decode_shard(
     bytes: &[u8],
     info: &ValueShardInfo,

@@ -17,16 +17,16 @@ use chomp_table::word::mask;
 use super::moves::{above, across, fills};
 use crate::CheckError;
 
-/// The words that differ in the bits below this one share a number of the bitmap.
+/// Words that differ in the bits below this one alone share a chunk.
 pub(crate) const CHUNK_BITS: u32 = 7;
 const CHUNK: usize = CHUNK_BITS as usize;
 const WORDS: usize = 1 << (CHUNK_BITS - 1);
 /// A block has at most 2^`WIDE` chunks.
 const WIDE: usize = 13;
-/// A span across the end of a chunk has fewer 1s in the chunk than this.
+/// For a span across the end of a chunk, `fewer` (see [`across`]) is less than this: a chunk has no room for more 1s.
 const ACROSS: usize = CHUNK - 1;
 
-/// The arrangements within a number of the bitmap.
+/// The arrangements within a chunk.
 ///
 /// At [from][width][ones]: which indices (halved words) below 64 have `ones` 1s in `width` bits of the
 /// word from bit `from` on, and 0 elsewhere.
@@ -97,8 +97,8 @@ impl Block {
         self.first
     }
 
-    /// Calls `visit` for each chunk in turn: with its place, the first of its words, and a bit for each of its
-    /// words that is losing. All of these are marked backwards.
+    /// Solves the block, and calls `visit` for each chunk in turn: with its place, the first of its words, and a bit
+    /// for each of its words that is losing.
     pub(crate) fn solve(
         &mut self,
         mut visit: impl FnMut(usize, u64, u64) -> Result<(), CheckError>,
@@ -121,7 +121,7 @@ impl Block {
                 losing |= 1 << place;
                 marks |= self.tables.inside[place as usize];
                 if self.first == 0 {
-                    // Only the first block has both a word and words that are longer by some bits.
+                    // Only the first block has words together with longer words that have a move to them.
                     self.mark_longer(start + 2 * u64::from(place));
                     marks |= self.chunks[chunk];
                 }
@@ -158,8 +158,8 @@ impl Block {
         }
     }
 
-    /// Marks the words of the block from which a move leads over `path`, if the span lies in the block's part of
-    /// them: the path has the high part of the block.
+    /// Marks the words of the block with a move to `path`, before its trailing 1s are dropped, if the span lies in the
+    /// low part. `path` has the high part of the block.
     pub(crate) fn mark_trailing(&mut self, path: u64, trailing: u32) {
         let zeros = (path >> trailing).trailing_zeros();
         for start in trailing..(trailing + zeros).min(self.size_bits) {

@@ -38,7 +38,8 @@ impl Lists {
     ) -> Result<Lists, CheckError> {
         let mut lists = Lists::new(interval_bits, block_bits, intervals);
         let buckets = intervals.len() << (interval_bits - lists.bucket_bits);
-        // While words are counted, two places further on; while they are placed, one.
+        // While words are counted, the count of bucket i is at i + 2. While they are placed, its next free place is at
+        // i + 1.
         let mut starts = vec![0; buckets + 2];
         let third = |third: u64| move |seen, all| tell(watch, third * all + seen, 3 * all);
         each_losing(table, last, third(0), |word| {
@@ -175,7 +176,7 @@ fn each_losing(
 ) -> Result<(), CheckError> {
     for piece in table.words() {
         let piece = piece?;
-        // Words are dense enough for a display to take them for evenly spread.
+        // For the progress, words count as evenly spread: they are dense enough.
         let first = piece.first().map_or(0, |&word| word.min(last));
         seen(first >> 16, last >> 16)?;
         for representative in piece {

@@ -9,8 +9,8 @@
 //!   that follows. With trailing 1s, the span must include all of them: the span ended with the last 0 of p.
 //! * Replace it by 1, any arrangement of as many 0s and 1s as are left, 0.
 //!
-//! Block and arrangement can be told from p and the path, so each pair of p and a move from it is
-//! met once. p is larger than q: it has a 1 where the span starts.
+//! Span and arrangement follow from p and the path, so each pair of p and a move from it is met once. p is larger than
+//! q: it has a 1 where the span starts.
 //!
 //! A word is a high part, from some bit w up, and a low part. For all words p with one high part:
 //!
@@ -20,13 +20,13 @@
 //!   part of q has 0s from the start of the span on, and then the 1s that found no room in the low part;
 //!   [`fills`] says where the span may end.
 //! * The span lies in the low part, and nothing was dropped: q has the same high part.
-//! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the span starts in the
-//!   low part, q is one of the words in which p can be shifted. If it starts in the high part, q
-//!   is known: the bits above the start, then 0s.
+//! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the span starts in the low part, q
+//!   begins with the high part of p. If it starts in the high part, q is the bits of p above the start, then 0s.
 
 use chomp_table::word::mask;
 
-/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span lies in it.
+/// For the words with the high part `high` and their moves whose span lies in it: visits the high parts of the words to
+/// which these moves lead.
 pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
     for start in ones(high) {
         let kept = high & !mask(start + 1);
@@ -41,9 +41,9 @@ pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
     }
 }
 
-/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span starts in
-/// it and ends below: each with how many 1s the span has in it below its start before the move less those after
-/// the move, and with these.
+/// For the words with the high part `high` and their moves whose span starts in it and ends below: visits the high
+/// parts of the words to which these moves lead. Each comes with two numbers of 1s that the span has in the high part
+/// below its start: how many fewer there are after the move than before, and how many there are after it.
 pub(crate) fn across(high: u64, mut visit: impl FnMut(u64, u32, u32)) {
     for (known, start) in (0..).zip(ones(high)) {
         let kept = high & !mask(start + 1);
@@ -53,9 +53,9 @@ pub(crate) fn across(high: u64, mut visit: impl FnMut(u64, u32, u32)) {
     }
 }
 
-/// For a word with the low part `low`, of `width` bits, and spans that start above and end in it, with `fewer` and
-/// `after` as [`across`] has them: visits each bit where such a span may end, with the number of 1s in
-/// any of the bits above it in the low part before the move.
+/// For a word with the low part `low`, of `width` bits, and the moves to it whose span starts above the low part and
+/// ends in it, with `fewer` and `after` as [`across`] has them: visits each bit where such a span may end. It comes
+/// with the number of 1s that the low part had above this bit before the move, in any arrangement.
 pub(crate) fn fills(low: u64, width: u32, fewer: u32, after: u32, mut visit: impl FnMut(u32, u32)) {
     // The 1s of the span, from `end` up to `high`.
     let high = match after {
@@ -73,8 +73,8 @@ pub(crate) fn fills(low: u64, width: u32, fewer: u32, after: u32, mut visit: imp
     }
 }
 
-/// [`fills`] visits nothing for a lower low part than this: 0 if `after` is 0, else `fewer` + 1 1s at its top. Nothing
-/// if these do not fit.
+/// [`fills`] visits nothing for a lower low part than this: 0 if `after` is 0, else `fewer` + 1 1s at its top. None if
+/// these 1s do not fit.
 pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
     match after {
         0 => Some(0),
@@ -83,12 +83,13 @@ pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
     }
 }
 
-/// Visits the words to which a move leads from words with the high part `high`, from bit `width` up, if its span
-/// starts in that and 1s are dropped: each with the number of 1s that these have in the low part.
+/// For the words with the high part `high`, from bit `width` up, and their moves whose span starts in it and that drop
+/// 1s: visits the words to which these moves lead. Each comes with the number of 1s in the low part before the move.
 pub(crate) fn dropped(width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
     for (known, start) in (0..).zip(ones(high)) {
         let kept = high & !mask(start + 1);
-        // The 1s of the span but the first are the known ones, and some of the low part but its bit 0.
+        // The span has its first 1, the `known` ones below it in the high part, and `free` ones in the low part, whose
+        // bit 0 is 0.
         for free in 0..width {
             if kept != 0 {
                 visit(kept << width >> (known + free + 1), free);
@@ -97,8 +98,8 @@ pub(crate) fn dropped(width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
     }
 }
 
-/// The high parts of all words to which a move leads from those with the high part `high`, from bit `width` up, that
-/// one included; ascending.
+/// The high parts of all words to which a move leads from those with the high part `high`, from bit `width` up;
+/// ascending, and `high` among them.
 pub(crate) fn reached(bits: u32, width: u32, high: u64) -> Vec<u64> {
     let mut reached = vec![high];
     above(high, |source| reached.push(source));
