@@ -21,8 +21,8 @@ Examples:
   chomp download --from s3://bucket/tables --out my-table
   chomp download --from http://127.0.0.1:7172/values-082 --out my-values")]
 pub(crate) struct DownloadArgs {
-    /// Where the table is: a coordinator, another server or a bucket, to download its largest table; or the folder of one
-    /// table in it
+    /// Where the table is: a coordinator, another server or a bucket, to download its largest table; or the folder of
+    /// one table in it
     #[arg(long, value_name = "URL", value_parser = from())]
     pub(crate) from: String,
 

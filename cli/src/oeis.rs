@@ -387,5 +387,7 @@ fn settled(
     let found = settle(&board((rows, columns)), INSIDE_MAX);
     let refused = |many| usage(format!("of {rows}x{columns} {many}"));
     let found = found.map_err(refused)?;
-    Ok(boards.map(|sides| found.of(&board(sides)).into()).collect())
+    Ok(boards
+        .map(|sides| found.result_of(&board(sides)).into())
+        .collect())
 }

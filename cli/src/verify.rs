@@ -9,7 +9,7 @@ use chomp_durable_files::Claim;
 use chomp_table::format::describe;
 use chomp_table::reader::locate;
 use chomp_verify::CheckError;
-use chomp_verify::marking::{self, Sizes};
+use chomp_verify::marking::{self, LosingCounts};
 use chomp_verify::report::{CheckVerdict, Level, Report};
 
 use crate::SOFTWARE;
@@ -112,7 +112,7 @@ impl CheckContext {
     /// If an earlier run has marked some positions, `window_bits` has the size of its windows.
     fn marking_plan(
         &self,
-        sizes: &Sizes,
+        sizes: &LosingCounts,
         window_bits: Option<u32>,
     ) -> anyhow::Result<marking::Plan> {
         let (threads, memory) = (self.threads.get() as u64, self.rest_bytes());
@@ -311,7 +311,7 @@ mod tests {
             let found = context(threads, memory).shard_threads(shard, 0).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
-        let sizes = Sizes::of(24, vec![1000; 16]);
+        let sizes = LosingCounts::of(24, vec![1000; 16]);
         let error = context(2, 0)
             .marking_plan(&sizes, None)
             .unwrap_err()

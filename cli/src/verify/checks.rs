@@ -8,7 +8,7 @@ use chomp_table::{Digest, Table, TableError};
 use chomp_verify::bytes::{self, ComputedFacts};
 use chomp_verify::folder::{self, FolderLists};
 use chomp_verify::known::{self, Compared};
-use chomp_verify::marking::Sizes;
+use chomp_verify::marking::LosingCounts;
 use chomp_verify::progress;
 use chomp_verify::report::{Check, Facts, Level, Report, TableFacts, ValuesFacts};
 use chomp_verify::sample::{self, Sample, SampleReport};
@@ -48,7 +48,7 @@ impl Checks {
         if self.args.level == Level::Full {
             let software = self.report.software.clone();
             let subject = progress::Subject::new(table, lists, software);
-            let sizes = Sizes::new(&content.survey);
+            let sizes = LosingCounts::new(&content.survey);
             self.full(table, (subject, &sizes), path)?;
         }
         Ok(())

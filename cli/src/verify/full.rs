@@ -14,7 +14,7 @@ use chomp_plan::counted;
 use chomp_plan::forecast::as_f64;
 use chomp_table::Table;
 use chomp_table::format::describe;
-use chomp_verify::marking::Sizes;
+use chomp_verify::marking::LosingCounts;
 use chomp_verify::progress::{MarkingProgress, PROGRESS_BYTES_MAX, Subject};
 use chomp_verify::report::Check;
 use indicatif::HumanCount;
@@ -27,7 +27,7 @@ impl Checks {
     pub(super) fn full(
         &mut self,
         table: &Table,
-        (subject, sizes): (Subject, &Sizes),
+        (subject, sizes): (Subject, &LosingCounts),
         report: &Path,
     ) -> anyhow::Result<()> {
         let (context, say) = (&self.context, &self.say);

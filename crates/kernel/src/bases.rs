@@ -42,8 +42,8 @@ impl Bases {
         let base = &mut self.bases[i.count_ones() as usize - k];
         base[k + CHUNK_BITS - 1] = Chunk::EMPTY;
         base[k - 1] |= losing;
-        let starts = masks.ones.starts_of(losing);
-        add::<L>(&mut base[k..], losing, &starts, &masks.ones);
+        let first_two = masks.ones.first_two_of(losing);
+        add::<L>(&mut base[k..], losing, &first_two, &masks.ones);
     }
 
     /// The sets `M_s[0..=s]` for the half of 2^s chunks that begins with chunk `first`, into `base`.
@@ -56,17 +56,17 @@ impl Bases {
     }
 }
 
-/// Adds the lists of the losing positions of a chunk to `base`. `starts` joins the first two chunks of all these lists,
-/// and the rest of each longer list is added by itself.
+/// Adds the lists of the losing positions of a chunk to `base`. `first_two` joins the first two chunks of all these
+/// lists, and the rest of each longer list is added by itself.
 #[inline(always)]
 pub(crate) fn add<L: Lowest>(
     base: &mut [Chunk],
     losing: Chunk,
-    starts: &[Chunk; 2],
+    first_two: &[Chunk; 2],
     lists: &ChunkLists,
 ) {
-    join(base, starts);
-    if base.len() <= starts.len() {
+    join(base, first_two);
+    if base.len() <= first_two.len() {
         return;
     }
     let mut longer = losing & lists.longer;

@@ -36,7 +36,7 @@ pub(crate) struct Masks {
 #[derive(Debug)]
 pub(crate) struct ChunkLists {
     /// The first two chunks of each list, or fewer if it is shorter: most lists have no more.
-    pub(crate) starts: NineBitTable<[Chunk; 2]>,
+    pub(crate) first_two: NineBitTable<[Chunk; 2]>,
     /// The strings with longer lists.
     pub(crate) longer: Chunk,
     first: Box<[u16; CHUNK_LEN + 1]>,
@@ -46,14 +46,14 @@ pub(crate) struct ChunkLists {
 impl ChunkLists {
     fn new(list: impl Fn(usize) -> Vec<Chunk>) -> ChunkLists {
         let mut lists = ChunkLists {
-            starts: table(),
+            first_two: table(),
             longer: Chunk::EMPTY,
             first: Box::new([0; CHUNK_LEN + 1]),
             chunks: Vec::new(),
         };
         for l in 0..CHUNK_LEN {
             let list = list(l);
-            join(&mut lists.starts[l], &list);
+            join(&mut lists.first_two[l], &list);
             if list.len() > 2 {
                 lists.longer.insert(l);
             }
@@ -75,12 +75,12 @@ impl ChunkLists {
         &self.at(l)[2..]
     }
 
-    pub(crate) fn starts_of(&self, strings: Chunk) -> [Chunk; 2] {
-        let mut starts = [Chunk::EMPTY; 2];
+    pub(crate) fn first_two_of(&self, strings: Chunk) -> [Chunk; 2] {
+        let mut first_two = [Chunk::EMPTY; 2];
         for l in strings.indices(0) {
-            join(&mut starts, &self.starts[l]);
+            join(&mut first_two, &self.first_two[l]);
         }
-        starts
+        first_two
     }
 }
 

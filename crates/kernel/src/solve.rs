@@ -183,7 +183,7 @@ impl RangeSolver {
         masks: &Masks,
     ) {
         let mut open = [Chunk::EMPTY; N];
-        let mut starts = [&*masks.ones.starts; N];
+        let mut first_two = [&*masks.ones.first_two; N];
         for (n, &chunk) in chunks.iter().enumerate() {
             let links = &self.schedule.links[chunk];
             let mut won = block[chunk];
@@ -194,7 +194,7 @@ impl RangeSolver {
                 won |= self.entries[from];
             }
             open[n] = !won;
-            starts[n] = &*lists(chunk, masks).starts;
+            first_two[n] = &*lists(chunk, masks).first_two;
         }
         let found = self.found.get_disjoint_mut(chunks).expect("two chunks");
         let mut losing = [Chunk::EMPTY; N];
@@ -215,8 +215,8 @@ impl RangeSolver {
                 let second = select_unpredictable(can_move, NOTHING as usize, second);
                 open[n] = open[n] & !(*by_first | masks.even[second]);
                 losing[n] |= masks.alone[first] | masks.alone[second];
-                join(&mut lists[n], &starts[n][first]);
-                join(&mut lists[n], &starts[n][second]);
+                join(&mut lists[n], &first_two[n][first]);
+                join(&mut lists[n], &first_two[n][second]);
                 let at = number[n] % CHUNK_LEN;
                 found[n].positions[at] = low(first as u64);
                 found[n].positions[at + 1] = low(second as u64);
@@ -230,13 +230,13 @@ impl RangeSolver {
         }
     }
 
-    /// Adds a chunk to its base in the block; `starts` are those of the lists of all its losing positions.
+    /// Adds a chunk to its base in the block; `first_two` are those of the lists of all its losing positions.
     #[inline(always)]
     fn add_lists<L: Lowest>(
         &mut self,
         chunk: usize,
         losing: Chunk,
-        starts: &[Chunk; 2],
+        first_two: &[Chunk; 2],
         masks: &Masks,
     ) {
         let entries = self.schedule.links[chunk].lists.clone();
@@ -244,7 +244,7 @@ impl RangeSolver {
         add::<L>(
             &mut self.entries[entries],
             losing,
-            starts,
+            first_two,
             lists(chunk, masks),
         );
     }
@@ -263,8 +263,8 @@ impl RangeSolver {
             if i == 0 {
                 let found = &mut self.found[0];
                 found.number = sweep_first(&mut bitmap[0], masks, &mut found.positions);
-                let starts = masks.zeros.starts_of(bitmap[0]);
-                self.add_lists::<L>(0, bitmap[0], &starts, masks);
+                let first_two = masks.zeros.first_two_of(bitmap[0]);
+                self.add_lists::<L>(0, bitmap[0], &first_two, masks);
             } else {
                 let block = &mut bitmap[first..][..self.found.len()];
                 self.solve_chunks::<L, 1>(block, [chunk], masks);

@@ -175,7 +175,7 @@ impl Inside {
     }
 
     /// The number that was found for a position inside, as a depth or a value. Panics if the position is not inside.
-    pub fn of(&self, rows: &[u32]) -> u32 {
+    pub fn result_of(&self, rows: &[u32]) -> u32 {
         let mirror = self.is_mirrored.then(|| mirrored(rows));
         let rows = mirror.as_deref().unwrap_or(rows);
         let before = self.before.iter().zip(rows);
@@ -189,8 +189,8 @@ impl Inside {
     pub fn line(&self) -> Vec<Cell> {
         let mut rows = self.rows.clone();
         let mut line = Vec::new();
-        for left in (0..self.of(&rows)).rev() {
-            let best = cells(&rows).find(|&cell| self.of(&cut(&rows, cell)) == left);
+        for left in (0..self.result_of(&rows)).rev() {
+            let best = cells(&rows).find(|&cell| self.result_of(&cut(&rows, cell)) == left);
             let best = best.expect("a move leaves one less");
             rows = cut(&rows, best);
             line.push(best);
@@ -360,20 +360,28 @@ mod tests {
             let rows = position.rows();
             let found = Inside::depths(rows, 1000).unwrap();
             let expected = by_definition(word, depth, &mut depths);
-            assert_eq!(found.of(rows), expected, "{position}");
+            assert_eq!(found.result_of(rows), expected, "{position}");
             assert_eq!(expected % 2 == 1, table.is_losing(word), "{position}");
             let losing = Inside::losing(rows, 1000, |_| true).unwrap().unwrap();
-            assert_eq!(losing.of(rows) == 1, table.is_losing(word), "{position}");
+            assert_eq!(
+                losing.result_of(rows) == 1,
+                table.is_losing(word),
+                "{position}"
+            );
             let found_values = Inside::values(rows, 1000).unwrap();
             let expected = by_definition(word, value, &mut values);
-            assert_eq!(found_values.of(rows), expected, "{position}");
+            assert_eq!(found_values.result_of(rows), expected, "{position}");
             // So it is of all that its moves leave, and the line takes the first of the best.
             let mut best = None;
             for (cell, left) in word.moves() {
                 let next = Position::from(left);
                 assert_eq!(cut(rows, cell), next.rows());
-                assert_eq!(found_values.of(next.rows()), values[&left], "{position}");
-                assert_eq!(found.of(next.rows()), depths[&left], "{position}");
+                assert_eq!(
+                    found_values.result_of(next.rows()),
+                    values[&left],
+                    "{position}"
+                );
+                assert_eq!(found.result_of(next.rows()), depths[&left], "{position}");
                 if depths[&left] + 1 == depths[&word] {
                     best = best.min(Some(cell)).or(Some(cell));
                 }
@@ -383,7 +391,7 @@ mod tests {
             let mut left = rows.to_vec();
             for (cell, depth) in line.iter().zip((0..depths[&word]).rev()) {
                 left = cut(&left, *cell);
-                assert_eq!(found.of(&left), depth, "{position}");
+                assert_eq!(found.result_of(&left), depth, "{position}");
             }
             assert!(left.is_empty());
         }
@@ -394,7 +402,7 @@ mod tests {
         for side in 2..10_u32 {
             let square = vec![side; side as usize];
             let found = Inside::depths(&square, 1 << 16).unwrap();
-            assert_eq!(found.of(&square), 2 * side);
+            assert_eq!(found.result_of(&square), 2 * side);
             assert_eq!(found.line().len(), 2 * side as usize);
         }
     }
@@ -406,14 +414,20 @@ mod tests {
             let mirror = mirrored(&rows);
             assert_eq!(mirrored(&mirror), rows);
             let line = found.line();
-            let mirrored = Inside::depths(&mirror, 1 << 20).unwrap().of(&mirror);
-            assert_eq!((line.len(), found.of(&rows)), (mirrored as usize, mirrored));
+            let mirrored = Inside::depths(&mirror, 1 << 20).unwrap().result_of(&mirror);
+            assert_eq!(
+                (line.len(), found.result_of(&rows)),
+                (mirrored as usize, mirrored)
+            );
             assert!(
                 line.iter()
                     .all(|cell| cell.column <= rows[cell.row as usize - 1])
             );
         }
-        assert_eq!(Inside::values(&[600], 1 << 20).unwrap().of(&[600]), 599);
+        assert_eq!(
+            Inside::values(&[600], 1 << 20).unwrap().result_of(&[600]),
+            599
+        );
     }
 
     #[test]

@@ -120,8 +120,10 @@ fn inside(
     let losing = losing.ok_or(SolveError::Stopped)?;
     let moves = cells(rows).map(|cell| ((cell.row, cell.column), cut(rows, cell)));
     Ok(FewAnswer {
-        losing: losing.of(rows) == 1,
-        winning_moves: moves.filter(|(_, left)| losing.of(left) == 1).collect(),
+        losing: losing.result_of(rows) == 1,
+        winning_moves: moves
+            .filter(|(_, left)| losing.result_of(left) == 1)
+            .collect(),
     })
 }
 

@@ -57,10 +57,10 @@ pub fn sum(boards: &[Vec<u32>], most: u64) -> Result<SumAnswer, SumError> {
             board: drawing::name(rows),
             many,
         })?;
-        let left = |cell| (cell, inside.of(&cut(rows, cell)));
+        let left = |cell| (cell, inside.result_of(&cut(rows, cell)));
         // The first cell is the poison.
         let left: Vec<(Cell, u32)> = cells(rows).skip(1).map(left).collect();
-        solved.push((inside.of(rows), left));
+        solved.push((inside.result_of(rows), left));
     }
     let total = solved.iter().fold(0, |all, (value, _)| all ^ value);
     // A move wins if it leaves the value 0: if it gives its board the XOR of the values of the others.

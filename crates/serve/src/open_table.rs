@@ -55,7 +55,8 @@ pub(crate) struct TableFacts {
     losing: u64,
     /// The number of words in the shards: one for each mirror pair.
     pub(crate) stored: u64,
-    /// The fingerprint in the manifest, which names the content: of version 1 for a table of format 1, else of version 2.
+    /// The fingerprint in the manifest, which names the content: of version 1 for a table of format 1, else of version
+    /// 2.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
     fingerprint: Digest,
     /// The path of its files on this server.

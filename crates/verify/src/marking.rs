@@ -62,7 +62,7 @@ pub struct Plan {
 
 /// The numbers of losing words, from which the memory that bands take is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct LosingCounts {
     bits: u32,
     /// The losing words of each of the smallest bands.
     losing: Vec<u64>,
@@ -89,16 +89,16 @@ pub fn window_bits_min(bits: u32) -> u32 {
     interval_bits(bits)
 }
 
-impl Sizes {
+impl LosingCounts {
     /// The sizes for the table that was surveyed.
-    pub fn new(survey: &Survey) -> Sizes {
-        Sizes::of(survey.bits(), survey.intervals().to_vec())
+    pub fn new(survey: &Survey) -> LosingCounts {
+        LosingCounts::of(survey.bits(), survey.intervals().to_vec())
     }
 
     /// The sizes for a table of `bits` bits with these numbers of losing words in its smallest bands, of
     /// 2^[`window_bits_min`] words.
-    pub fn of(bits: u32, losing: Vec<u64>) -> Sizes {
-        Sizes { bits, losing }
+    pub fn of(bits: u32, losing: Vec<u64>) -> LosingCounts {
+        LosingCounts { bits, losing }
     }
 
     /// The bits of the smallest windows.

@@ -33,7 +33,7 @@ pub struct Survey {
     bits: u32,
     stored: u64,
     /// At [rows][columns]: the losing positions with exactly these sides.
-    classes: Vec<[u64; SIDES]>,
+    by_sides: Vec<[u64; SIDES]>,
     /// By area, for areas below the bits of the table.
     areas: Vec<u64>,
     /// By the bits of the word from [`interval_bits`] up.
@@ -61,7 +61,7 @@ impl<'a> Counter<'a> {
             survey: Survey {
                 bits,
                 stored: 0,
-                classes: vec![[0; SIDES]; SIDES],
+                by_sides: vec![[0; SIDES]; SIDES],
                 areas: vec![0; bits as usize],
                 intervals: vec![0; 1 << (bits - interval_bits(bits))],
             },
@@ -98,7 +98,10 @@ impl<'a> Counter<'a> {
         };
         let (all, more) = (&mut self.survey, later.survey);
         all.stored += more.stored;
-        add(all.classes.as_flattened_mut(), more.classes.as_flattened());
+        add(
+            all.by_sides.as_flattened_mut(),
+            more.by_sides.as_flattened(),
+        );
         add(&mut all.areas, &more.areas);
         add(&mut all.intervals, &more.intervals);
         Ok(())
@@ -150,7 +153,7 @@ impl<'a> Counter<'a> {
         };
         for &image in images {
             let (rows, columns) = rows_and_columns(image);
-            survey.classes[rows as usize][columns as usize] += 1;
+            survey.by_sides[rows as usize][columns as usize] += 1;
             let interval = image.get().checked_shr(interval_bits(survey.bits));
             let interval = usize::try_from(interval.unwrap_or(0)).expect("it has 16 bits");
             survey.intervals[interval] += 1;
@@ -180,7 +183,7 @@ impl Survey {
     fn check_counts(&self, table: &Table) -> Result<(), CheckError> {
         let manifest = table.manifest();
         for side in 1..=self.bits / 2 {
-            let found = self.classes[side as usize][side as usize];
+            let found = self.by_sides[side as usize][side as usize];
             ensure(found == 1, || {
                 format!(
                     "the table lists {found} positions of {side} rows and {side} columns; the hook with equal arms is losing"
@@ -217,14 +220,14 @@ impl Survey {
         let row = |(rows, class): (usize, &[u64; SIDES])| -> u64 {
             class.iter().take((bits + 1).saturating_sub(rows)).sum()
         };
-        self.classes.iter().enumerate().map(row).sum()
+        self.by_sides.iter().enumerate().map(row).sum()
     }
 
     /// The number of losing positions inside a box of `rows` rows and `columns` columns, or none if the table
     /// does not cover the box.
     pub fn inside(&self, rows: u32, columns: u32) -> Option<u64> {
         let row = |class: &[u64; SIDES]| class[..=columns as usize].iter().sum::<u64>();
-        (rows + columns <= self.bits).then(|| self.classes[..=rows as usize].iter().map(row).sum())
+        (rows + columns <= self.bits).then(|| self.by_sides[..=rows as usize].iter().map(row).sum())
     }
 
     /// Index n holds the number of losing positions of n cells: losing partitions of n. The indices go up

@@ -4,7 +4,7 @@
 use crate::common::{check_bytes, check_window, publish, right_words};
 use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::FolderLists;
-use chomp_verify::marking::{self, Band, Plan, Sizes, window_count};
+use chomp_verify::marking::{self, Band, LosingCounts, Plan, window_count};
 use chomp_verify::progress::{MarkingProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
 
@@ -91,9 +91,9 @@ fn progress_is_believed_only_as_it_was_written() {
 }
 
 /// A table of `bits` bits, with one losing word among 400.
-fn sizes(bits: u32) -> Sizes {
+fn sizes(bits: u32) -> LosingCounts {
     let least = marking::window_bits_min(bits);
-    Sizes::of(bits, vec![(1 << least) / 400; 1 << (bits - least)])
+    LosingCounts::of(bits, vec![(1 << least) / 400; 1 << (bits - least)])
 }
 
 #[test]
