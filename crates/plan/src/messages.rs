@@ -292,7 +292,7 @@ pub struct JobProgress {
     pub workers: u64,
 }
 
-/// What people can read about one worker.
+/// The facts about one worker that the status shows.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerProgress {
