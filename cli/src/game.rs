@@ -123,7 +123,7 @@ fn tell(answer: &GameAnswer) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Moves on a line, as `(1,4,9) (2,5,6)`.
+/// The moves as one line of text, as `(1,4,9) (2,5,6)`.
 fn moves(moves: &[Move]) -> String {
     let name = |numbers: &Move| {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();

@@ -307,10 +307,10 @@ fn add_table(found: &mut Found, table: &AnyTable, place: &TablePlace) {
 
 /// Adds what a journal says of finished ranges, and of the job that is not finished: one of more than `published` bits.
 fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
-    let places = || ledger.done(u64::MAX).map(|(_, place, _)| place);
+    let rows = || ledger.done(u64::MAX).map(|(_, row, _)| row);
     let (range_bits, ranges) = (ledger.range_bits, ledger.done_count() as u64);
-    let losing = places().map(|place| place.count).sum();
-    let bytes = places().map(|place| u64::from(place.length)).sum();
+    let losing = rows().map(|row| row.count).sum();
+    let bytes = rows().map(|row| u64::from(row.length)).sum();
     let json = json!({
         "range_bits": range_bits.get(),
         "segments": ledger.next_segment,

@@ -112,15 +112,15 @@ impl CheckContext {
     /// If an earlier run has marked some positions, `window_bits` has the size of its windows.
     fn marking_plan(
         &self,
-        sizes: &LosingCounts,
+        counts: &LosingCounts,
         window_bits: Option<u32>,
     ) -> anyhow::Result<marking::Plan> {
         let (threads, memory) = (self.threads.get() as u64, self.rest_bytes());
         let plan = match window_bits {
-            Some(window_bits) => sizes.plan_windows(window_bits, threads, memory),
-            None => sizes.plan(threads, memory),
+            Some(window_bits) => counts.plan_windows(window_bits, threads, memory),
+            None => counts.plan(threads, memory),
         };
-        let least = || sizes.least_bytes(window_bits.unwrap_or_else(|| sizes.window_bits_min()));
+        let least = || counts.least_bytes(window_bits.unwrap_or_else(|| counts.window_bits_min()));
         plan.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
     }
 
@@ -172,14 +172,14 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
             },
             report,
             say,
-            kept: false,
+            resumable: false,
         };
         (checks.run(&path), checks.finish())
     });
-    let (came, (report, kept)) = checking.await;
+    let (came, (report, resumable)) = checking.await;
     let cause = came.as_ref().err().and_then(|error| error.downcast_ref());
     if matches!(cause, Some(CheckError::Stopped)) {
-        if kept {
+        if resumable {
             return Err(Interruption::Resumable.into());
         }
         return Err(Interruption::Lost.into());
@@ -311,16 +311,16 @@ mod tests {
             let found = context(threads, memory).shard_threads(shard, 0).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
-        let sizes = LosingCounts::of(24, vec![1000; 16]);
+        let counts = LosingCounts::of(24, vec![1000; 16]);
         let error = context(2, 0)
-            .marking_plan(&sizes, None)
+            .marking_plan(&counts, None)
             .unwrap_err()
             .to_string();
         assert_eq!(
             error,
             "0 B of memory are too few: give at least --memory 69MiB"
         );
-        assert!(context(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
+        assert!(context(2, 69 * MIB).marking_plan(&counts, None).is_ok());
     }
 
     #[test]

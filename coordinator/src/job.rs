@@ -38,7 +38,7 @@ pub(crate) use handle::{JobFn, JobHandle};
 pub(crate) use parts::{PutGuard, PutRefused, PutTarget};
 pub(crate) use status::StatusFeed;
 
-use parts::Parts;
+use parts::RelayedParts;
 use status::{STATUS_INTERVAL, StatusMaker};
 use writes::Writes;
 
@@ -85,7 +85,7 @@ pub(crate) struct Job {
     /// The number of units that the coordinator began to compute.
     computed: u64,
     writes: Writes,
-    parts: Parts,
+    relayed_parts: RelayedParts,
     /// The reports of lost records that are being audited.
     audits: usize,
     /// The first of the ranges at the end of the table whose parts are removed.
@@ -123,7 +123,7 @@ impl Job {
             now: Millis::default(),
             computed: 0,
             writes: Writes::default(),
-            parts: Parts::default(),
+            relayed_parts: RelayedParts::default(),
             audits: 0,
             removed_from,
         };
@@ -389,7 +389,7 @@ impl Job {
         result: TaskResult<UnitLocation>,
         responder: oneshot::Sender<Verdict>,
     ) {
-        if let Err(reason) = self.parts.check(worker, lease, &result) {
+        if let Err(reason) = self.relayed_parts.require_filled(worker, lease, &result) {
             let failure = Some(reason.to_string());
             self.handle(Event::Returned {
                 worker,

@@ -296,7 +296,7 @@ async fn put_object(
     let judged = judge(&relay, caller, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
     let turn = relay.turn().await?;
-    let transfer = relay.authorize_put(worker, target, length).await?;
+    let guard = relay.authorize_put(worker, target, length).await?;
     let bytes = u32::try_from(length).expect("no larger than a part");
     let memory = acquire(&relay.memory, bytes).await?;
     let read = read(&relay, request.into_body(), length);
@@ -312,7 +312,7 @@ async fn put_object(
             .map_err(StoreError::from),
         PutTarget::Shard(_) => published::put(&*relay.storage, &relay.folder, &key, bytes).await,
     };
-    drop((turn, memory, transfer));
+    drop((turn, memory, guard));
     match put {
         Ok(()) => Ok(StatusCode::CREATED.into_response()),
         Err(StoreError::Storage(error)) => Err(relay.failed(error)),
@@ -402,7 +402,7 @@ async fn read(relay: &Relay, body: Body, length: u64) -> Result<Bytes, Refused> 
     }
 }
 
-/// The request did not get its turn in time.
+/// The answer to a request that did not get its turn, or memory, in time, or beyond `WAITING_MAX`.
 fn busy() -> Response {
     let what = "too much is being transferred: try again";
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);

@@ -59,13 +59,13 @@ impl Merge<'_> {
             return Ok(own.to_json());
         };
         drop(bytes);
-        self.read_file(&known, own.clone()).await?;
+        self.compare_file(&known, own.clone()).await?;
         let shard = known.shard;
         Ok(ShardSummary { shard, ..own }.to_json())
     }
 
     /// Compares the file of a shard with what is said of it, and with what this worker has merged.
-    async fn read_file(&self, known: &ShardSummary, own: ShardSummary) -> Result<(), Trouble> {
+    async fn compare_file(&self, known: &ShardSummary, own: ShardSummary) -> Result<(), Trouble> {
         let file = known.file();
         let bytes = file.as_ref().map_or(0, |file| file.bytes);
         let _room = self.gatherer.memory.take(bytes).await;

@@ -115,7 +115,7 @@ impl StoreProvider {
         let job = self.client.job();
         if let Some(store) = &*open
             && store.table == job.table
-            && store.is_of(job.epoch).await
+            && store.adopt_epoch(job.epoch).await
         {
             return Ok(Arc::clone(store));
         }
@@ -233,10 +233,10 @@ impl Store {
         })
     }
 
-    /// Whether the segments that were read are of the journal of the coordinator that took the table over with segment
-    /// `epoch`. If that segment was read before, under an earlier coordinator, the table was put back to an earlier
+    /// Goes on with the coordinator that took the table over with segment `epoch`. False if the segments that were read
+    /// are not of its journal. If that segment was read before, under an earlier coordinator, the table was put back to an earlier
     /// state since.
-    async fn is_of(&self, epoch: u64) -> bool {
+    async fn adopt_epoch(&self, epoch: u64) -> bool {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return true;
         }

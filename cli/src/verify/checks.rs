@@ -27,7 +27,7 @@ pub(super) struct Checks {
     pub(super) report: Report,
     pub(super) say: Display,
     /// Whether a later run goes on where this one ended, if it was stopped.
-    pub(super) kept: bool,
+    pub(super) resumable: bool,
 }
 
 impl Checks {
@@ -48,8 +48,8 @@ impl Checks {
         if self.args.level == Level::Full {
             let software = self.report.software.clone();
             let subject = progress::Subject::new(table, lists, software);
-            let sizes = LosingCounts::new(&content.survey);
-            self.full(table, (subject, &sizes), path)?;
+            let counts = LosingCounts::new(&content.survey);
+            self.full(table, (subject, &counts), path)?;
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Checks {
         self.report.date = machine::date();
         self.report.seconds += self.context.meter.wall().as_secs_f64();
         self.report.cpu_seconds += self.context.meter.cpu().as_secs_f64();
-        (self.report, self.kept)
+        (self.report, self.resumable)
     }
 
     fn files(&mut self) -> anyhow::Result<(AnyTable, FolderLists)> {

@@ -27,7 +27,7 @@ impl Checks {
     pub(super) fn full(
         &mut self,
         table: &Table,
-        (subject, sizes): (Subject, &LosingCounts),
+        (subject, counts): (Subject, &LosingCounts),
         report: &Path,
     ) -> anyhow::Result<()> {
         let (context, say) = (&self.context, &self.say);
@@ -55,7 +55,7 @@ impl Checks {
                 None
             })
         });
-        let plan = context.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
+        let plan = context.marking_plan(counts, progress.as_ref().map(|kept| kept.window_bits))?;
         let mut progress =
             progress.unwrap_or_else(|| MarkingProgress::new(subject, plan.window_bits));
         let (left, all) = (progress.left(), progress.windows_total());
@@ -91,7 +91,7 @@ impl Checks {
             keep(&progress);
         });
         let marked = marked.and_then(|()| progress.finish(table, before));
-        self.kept = path.is_some();
+        self.resumable = path.is_some();
         let marked = self.report.record(Check::Full, marked, |marked| {
             format!(
                 "{} positions, {} of them losing, agree with marking, in {} of 2^{} words",

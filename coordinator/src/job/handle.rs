@@ -46,7 +46,7 @@ impl JobHandle {
         permit.map_err(|_| Refusal::TooManyCalls)
     }
 
-    /// Queues a function of the job that is no call of a worker.
+    /// Queues a function of the job. It takes no permit: a caller that serves a worker has one.
     pub(crate) fn send(&self, call: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Refusal> {
         let sent = self.queue.send(Box::new(call));
         sent.map_err(|_| Refusal::ShuttingDown)

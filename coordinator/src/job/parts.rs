@@ -2,7 +2,7 @@
 //! for.
 //!
 //! The records of a result have to fill its part: a result is refused if some bytes of the part belong to no record. A
-//! part whose lease has ended is an orphan if the journal does not name it and no pending result is in it. Parts of
+//! part whose lease has ended is an orphan if the journal does not name it and no pending result is in it. RelayedParts of
 //! merged ranges are removed while other shards are merged.
 
 use std::collections::HashMap;
@@ -45,13 +45,13 @@ pub(crate) enum PutRefused {
 
 /// The parts that workers have begun to put, until the journal names them or they are removed.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
-    begun: HashMap<LeaseId, PendingPart>,
+pub(super) struct RelayedParts {
+    begun: HashMap<LeaseId, RelayedPart>,
     next_search: Millis,
 }
 
 #[derive(Debug)]
-struct PendingPart {
+struct RelayedPart {
     name: PartName,
     worker: WorkerId,
     /// The most bytes that were announced for it: it has no more.
@@ -59,10 +59,10 @@ struct PendingPart {
     guard: PutGuard,
 }
 
-impl Parts {
+impl RelayedParts {
     /// Fails unless the records of a result fill the part of its lease. A part that its worker wrote into the store
     /// directly is not checked: its length is not known here.
-    pub(super) fn check(
+    pub(super) fn require_filled(
         &self,
         worker: WorkerId,
         lease: LeaseId,
@@ -122,10 +122,10 @@ impl Job {
             return Err(PutRefused::TooLong { most });
         }
         let part = self
-            .parts
+            .relayed_parts
             .begun
             .entry(lease)
-            .or_insert_with(|| PendingPart {
+            .or_insert_with(|| RelayedPart {
                 name,
                 worker,
                 bytes,
@@ -138,12 +138,16 @@ impl Job {
     pub(super) fn remove_orphans(&mut self) {
         if self.writes.failed.is_some() {
             // After a failed write it is not known which parts the journal names, so none is removed as an orphan.
-            self.parts.begun.clear();
+            self.relayed_parts.begun.clear();
         }
-        if self.parts.next_search().is_none_or(|at| self.now < at) {
+        if self
+            .relayed_parts
+            .next_search()
+            .is_none_or(|at| self.now < at)
+        {
             return;
         }
-        self.parts.next_search = self.now.plus(SEARCH_EVERY_MS);
+        self.relayed_parts.next_search = self.now.plus(SEARCH_EVERY_MS);
         let mut waiting = self.writes.leases();
         waiting.extend(
             self.plan
@@ -151,7 +155,7 @@ impl Job {
                 .filter_map(UnitLocation::lease),
         );
         let mut orphans = Vec::new();
-        self.parts.begun.retain(|&lease, part| {
+        self.relayed_parts.begun.retain(|&lease, part| {
             if self.tools.journal.refers_to(&part.name.key()) {
                 return false;
             }

@@ -136,7 +136,7 @@ impl Job {
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         let rests = !self.writes.is_under_way() && !self.writes.waiting.is_empty();
         let rest = rests.then(|| self.next_begin());
-        let search = self.parts.next_search();
+        let search = self.relayed_parts.next_search();
         let others = search.into_iter().chain(self.plan.next_deadline());
         rest.into_iter().chain(others).min()
     }

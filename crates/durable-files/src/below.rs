@@ -146,9 +146,9 @@ impl Below {
         Ok((Unfit::of_mode(found.st_mode), size))
     }
 
-    /// Whether `name` stands for the file with the metadata `one`.
-    pub fn is_file_named(&self, one: &Metadata, name: &str) -> bool {
-        let same = |found: FileStat| (found.st_dev, found.st_ino) == (one.dev(), one.ino());
+    /// Whether the entry `name` is the file with this metadata.
+    pub fn is_file_named(&self, file: &Metadata, name: &str) -> bool {
+        let same = |found: FileStat| (found.st_dev, found.st_ino) == (file.dev(), file.ino());
         self.stat(name).is_ok_and(same)
     }
 

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | a unit is found, and sampled or not | `accept_content` in [results](super::results), `sample_for_check`, `note_check` |
 //! | results differ | `add_pending_result` in [results](super::results), `take_over`, `on_computed`, `decide` |
-//! | a party is out | `on_revoked`, `on_out` |
+//! | a party is out | `on_revoked`, `put_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
 //! | nobody does a check | `due_at`, `next_overdue` |
@@ -159,7 +159,7 @@ impl<T: PlanTypes> Plan<T> {
 
     pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
         let finders = self.units.finders(unit);
-        if finders.participants() < finders.wanted.min(self.settings.replicas) as usize {
+        if finders.participant_count() < finders.wanted.min(self.settings.replicas) as usize {
             Some(Debt::Owed)
         } else {
             (finders.workers.len() < finders.wanted as usize).then_some(Debt::Sampled)
@@ -385,7 +385,7 @@ impl<T: PlanTypes> Plan<T> {
         };
         let wrong: Vec<(Party, WorkerId)> = wrong.into_iter().map(party).collect();
         for (party, worker) in wrong {
-            self.on_out(party, worker, OutReason::Wrong { unit });
+            self.put_out(party, worker, OutReason::Wrong { unit });
         }
         match unit {
             Unit::Range(head) if is_known_wrong => self.withdraw(head),
@@ -418,11 +418,11 @@ impl<T: PlanTypes> Plan<T> {
         let party = Party::Participant(participant);
         let present = self.workers.of(party).first().copied();
         let worker = present.unwrap_or_else(|| WorkerId::new(participant.0, 0));
-        self.on_out(party, worker, OutReason::Revoked);
+        self.put_out(party, worker, OutReason::Revoked);
     }
 
     /// Puts `party` out, because of `worker`. Units that now have too few finders are checked.
-    fn on_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
+    fn put_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
         if self.workers.out.contains_key(&party) {
             return;
         }
@@ -519,7 +519,8 @@ impl<T: PlanTypes> Plan<T> {
             Unit::Range(other) => depends_on(other, head, range_bits),
             Unit::Shard(_) => true,
         };
-        // An arbitration may fail for want of the record, and is tried again.
+        // The outcome of an arbitration that depends on the range does not count, as it may fail for want of its record. The
+        // arbitration is tried again.
         for (unit, is_stale) in &mut self.arbitrations.under_way {
             *is_stale |= depends_on_it(unit);
         }

@@ -255,7 +255,8 @@ pub enum Verdict {
     Accepted,
     /// All units are durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some units are pending until other participants find the same; the rest is durable.
+    /// Some units are pending until other participants find the same, or the coordinator has decided between results
+    /// that differ. The rest is durable.
     Noted,
     /// The result was not used.
     Rejected { reason: Rejection },

@@ -42,7 +42,7 @@ impl<T: PlanTypes> Plan<T> {
         let (kind, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
             State::Ready => {
                 let finders = pending.map(|pending| party(pending.worker)).collect();
-                (OfferKind::Work, finders, self.finders_needed(unit))
+                (OfferKind::Work, finders, self.participants_needed(unit))
             }
             State::Committed if self.debt(unit).is_some() && self.units.has_sources(unit) => {
                 let finders = self.units.found_by(unit).iter().copied().map(party);
@@ -98,7 +98,7 @@ impl<T: PlanTypes> Plan<T> {
         let some = |layer| 4 * self.task_units(layer);
         let find = |kind| self.queue.units_for(worker, kind, idle, some);
         let most = u64::from(self.settings.checks_waiting_per_thread) * self.workers.threads;
-        let units = if self.queue.checks > most {
+        let units = if self.queue.offered_checks > most {
             find(OfferKind::Checks).or_else(|| find(OfferKind::Work))
         } else {
             find(OfferKind::Work).or_else(|| find(OfferKind::Checks))

@@ -40,8 +40,7 @@ pub(super) struct Queue {
     pub(super) fresh: Fresh,
     /// The offered units that are not in `fresh`, by offer.
     groups: BTreeMap<Offer, BTreeSet<u64>>,
-    /// The number of checks that are offered.
-    pub(super) checks: u64,
+    pub(super) offered_checks: u64,
 }
 
 impl Queue {
@@ -50,7 +49,7 @@ impl Queue {
             entries: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
             groups: BTreeMap::new(),
-            checks: 0,
+            offered_checks: 0,
         }
     }
 
@@ -97,14 +96,14 @@ impl Queue {
             if group.is_empty() {
                 self.groups.remove(&before);
             }
-            self.checks -= u64::from(before.0 == OfferKind::Checks);
+            self.offered_checks -= u64::from(before.0 == OfferKind::Checks);
         }
         if is_fresh {
             self.fresh.insert((layer, number));
         } else if let Some(offer) = offer {
             let group = self.groups.entry(offer.clone()).or_default();
             group.insert(number);
-            self.checks += u64::from(offer.0 == OfferKind::Checks);
+            self.offered_checks += u64::from(offer.0 == OfferKind::Checks);
             self.entry(unit).offer = Some(offer);
         }
         if self.get(unit) == Some(&QueueEntry::default()) {

@@ -204,7 +204,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// The number of participants that have to find a unit. One suffices if the record is lost and the content known.
-    pub(super) fn finders_needed(&self, unit: Unit) -> usize {
+    pub(super) fn participants_needed(&self, unit: Unit) -> usize {
         match unit {
             Unit::Range(_) if self.units.content(unit).is_none() => self.settings.replicas as usize,
             _ => 1,
@@ -217,7 +217,7 @@ impl<T: PlanTypes> Plan<T> {
         let pending = self.results.pending(unit);
         let first = pending.first().filter(|_| is_open)?.clone();
         let mut workers: Vec<WorkerId> = pending.iter().map(|pending| pending.worker).collect();
-        if participants(workers.iter().copied()).len() < self.finders_needed(unit) {
+        if participants(workers.iter().copied()).len() < self.participants_needed(unit) {
             return None;
         }
         for &worker in &workers {

@@ -85,7 +85,7 @@ pub struct UnitFinders {
 }
 
 impl UnitFinders {
-    pub(super) fn participants(&self) -> usize {
+    pub(super) fn participant_count(&self) -> usize {
         participants(self.workers.iter().copied()).len()
     }
 }

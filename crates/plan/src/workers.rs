@@ -32,7 +32,7 @@ pub(super) struct Workers {
     /// The number of present workers of each participant, none of them 0.
     pub(super) count_by_participant: BTreeMap<ParticipantId, usize>,
     /// When each worker was last heard of.
-    silences: BTreeSet<(Millis, WorkerId)>,
+    last_heard: BTreeSet<(Millis, WorkerId)>,
     /// The threads of all present workers together.
     pub(super) threads: u64,
     /// The parties that are out: for each, the name of the worker that caused it, and the reason.
@@ -58,8 +58,8 @@ impl Workers {
     pub(super) fn hear(&mut self, now: Millis, worker: WorkerId) {
         if let Some(entry) = self.by_id.get_mut(&worker) {
             let before = std::mem::replace(&mut entry.progress.heard, now);
-            self.silences.remove(&(before, worker));
-            self.silences.insert((now, worker));
+            self.last_heard.remove(&(before, worker));
+            self.last_heard.insert((now, worker));
         }
     }
 
@@ -77,7 +77,7 @@ impl Workers {
 
     fn remove(&mut self, worker: WorkerId) -> Option<Worker> {
         let gone = self.by_id.remove(&worker)?;
-        self.silences.remove(&(gone.progress.heard, worker));
+        self.last_heard.remove(&(gone.progress.heard, worker));
         self.threads -= u64::from(gone.progress.threads);
         let count = self.count_by_participant.get_mut(&worker.participant);
         let count = count.expect("counted when it joined");
@@ -121,7 +121,7 @@ impl<T: PlanTypes> Plan<T> {
             let trusted_singly = self.trusts_workers_singly();
             self.workers.join(self.now, worker, name, threads);
             self.update_waiter(worker);
-            self.on_company_changed(trusted_singly);
+            self.on_presence_changed(trusted_singly);
         }
     }
 
@@ -147,10 +147,10 @@ impl<T: PlanTypes> Plan<T> {
         for lease in gone.leases {
             self.end_lease(lease, None);
         }
-        self.on_company_changed(trusted_singly);
+        self.on_presence_changed(trusted_singly);
     }
 
-    fn on_company_changed(&mut self, trusted_singly: bool) {
+    fn on_presence_changed(&mut self, trusted_singly: bool) {
         if self.trusts_workers_singly() != trusted_singly || self.units.ranges.is_complete() {
             self.update_check_offers();
         }
@@ -158,7 +158,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Forgets the workers that have fallen silent. Their leases have ended long before.
     pub(super) fn forget_silent(&mut self) {
-        while let Some(&(heard, worker)) = self.workers.silences.first()
+        while let Some(&(heard, worker)) = self.workers.last_heard.first()
             && heard.plus(self.settings.silence_ms) <= self.now
         {
             self.on_left(worker);
@@ -167,7 +167,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// When the next worker is forgotten, unless it is heard of.
     pub(super) fn next_silence(&self) -> Option<Millis> {
-        let first = self.workers.silences.first();
+        let first = self.workers.last_heard.first();
         first.map(|(heard, _)| heard.plus(self.settings.silence_ms))
     }
 

@@ -81,7 +81,7 @@ pub(crate) async fn position(
                 return ask(&site, move |table| chomp_query::answer(table, &position)).await;
             }
             let beyond = TableError::Beyond { bits, table_bits };
-            site.published.refusal_of(&beyond)
+            site.published.refuse_logging_damage(&beyond)
         }
         (Ok(_), Err(none @ Refusal::NotNow(..))) => none,
         (Ok(_), Err(other)) => return Err(other),
@@ -106,7 +106,7 @@ pub(crate) async fn value(
     let values = site.current.values()?;
     let question = move || chomp_query::value_answers(&values, &[position]);
     let answers = site.question_threads.run(question).await?;
-    let answers = answers.map_err(|error| site.published.refusal_of(&error))?;
+    let answers = answers.map_err(|error| site.published.refuse_logging_damage(&error))?;
     Ok(json(&answers[0]))
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn opening(
     let found = chomp_query::of_board(&list, rows, columns);
     let beyond = || {
         site.published
-            .refusal_of(&TableError::Beyond { bits, table_bits })
+            .refuse_logging_damage(&TableError::Beyond { bits, table_bits })
     };
     Ok(json(&found.ok_or_else(beyond)?))
 }
@@ -197,7 +197,7 @@ async fn ask<T: Serialize>(
     let open = site.current.losing()?;
     let work = move || question(&open.table).map(|answer| json(&answer));
     let answer = site.question_threads.run(work).await?;
-    answer.map_err(|error| site.published.refusal_of(&error))
+    answer.map_err(|error| site.published.refuse_logging_damage(&error))
 }
 
 fn sides(text: &str) -> Result<(u32, u32), Refusal> {

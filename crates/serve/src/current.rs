@@ -109,7 +109,7 @@ impl Current {
                 Ok(Some(of)) if is_before(&of) => return,
                 Ok(Some(of)) => open(&of)
                     .map(|table| (of, Arc::new(table)))
-                    .map_err(|error| self.published.refusal_of(&error)),
+                    .map_err(|error| self.published.refuse_logging_damage(&error)),
                 Err(damaged) => Err(damaged),
             };
             if now.is_ok() {

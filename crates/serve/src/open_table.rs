@@ -147,10 +147,10 @@ impl OpenTable {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let work = move || {
             let openings = chomp_query::openings(&*table);
-            let openings = openings.map_err(|error| published.refusal_of(&error))?;
+            let openings = openings.map_err(|error| published.refuse_logging_damage(&error))?;
             let all = with_boxes(openings.clone(), &published.directory).unwrap_or_else(|error| {
                 // Without the boxes, the list has the openings of the table alone.
-                published.refusal_of(&error);
+                published.refuse_logging_damage(&error);
                 openings
             });
             let text = json_line(&all).into();
@@ -165,7 +165,9 @@ impl OpenTable {
     pub(crate) async fn counts(&self) -> Result<AreaCounts, Refusal> {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let counted = Arc::downgrade(&self.counted);
-        let work = move || count(&table, &counted).map_err(|error| published.refusal_of(&error));
+        let work = move || {
+            count(&table, &counted).map_err(|error| published.refuse_logging_damage(&error))
+        };
         let losing_by_area = self.by_area.ask(Duration::ZERO, work).await?;
         let manifest = self.table.manifest();
         Ok(AreaCounts {

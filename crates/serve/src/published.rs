@@ -148,7 +148,7 @@ impl Published {
     }
 
     /// The refusal for an error of a table: the question is beyond the table, or the table is damaged, which is logged.
-    pub(crate) fn refusal_of(&self, error: &TableError) -> Refusal {
+    pub(crate) fn refuse_logging_damage(&self, error: &TableError) -> Refusal {
         match error {
             TableError::Beyond { .. } | TableError::BeyondTiles { .. } => {
                 Refusal::Wrong(error.to_string())
@@ -256,8 +256,8 @@ fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> St
 mod tests {
     use super::*;
 
-    /// The damage that counts as logged just now. A log itself tells less: tracing may take an event of this process
-    /// for unwanted if another test meets it first.
+    /// The damage that is noted as logged, with its times. The log itself is no evidence: a callsite of tracing that
+    /// another test of the process meets first may be switched off.
     fn logged(published: &Published) -> Vec<(String, Instant)> {
         let logged = published.logged.lock();
         logged

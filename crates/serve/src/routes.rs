@@ -157,7 +157,7 @@ async fn pass(
             let full = "pages of other sites ask too much at once: try again soon";
             Refusal::NotNow(full, 1).into_response()
         }
-        _ => held(next.run(request).await, &site.answers),
+        _ => held(next.run(request).await, &site.answer_memory),
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

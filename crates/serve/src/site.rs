@@ -33,7 +33,7 @@ pub struct Site {
     pub(crate) solving_threads: QuestionThreads,
     pub(crate) pages: Arc<Pages>,
     /// The memory for answers that are not sent yet.
-    pub(crate) answers: Arc<Semaphore>,
+    pub(crate) answer_memory: Arc<Semaphore>,
     /// The permits for questions of pages of other sites.
     pub(crate) foreign: Arc<Semaphore>,
     _follow: Arc<AbortOnDropHandle<()>>,
@@ -53,7 +53,7 @@ impl Site {
             question_threads: QuestionThreads::of_tables(options.question_limits),
             solving_threads: QuestionThreads::of_games(options.question_limits),
             pages: Arc::new(Pages::new()),
-            answers: Arc::new(Semaphore::new(ANSWER_UNITS)),
+            answer_memory: Arc::new(Semaphore::new(ANSWER_UNITS)),
             foreign: Arc::new(Semaphore::new(FOREIGN_QUESTIONS)),
             _follow: Arc::new(AbortOnDropHandle::new(follow)),
         }

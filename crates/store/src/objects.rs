@@ -220,6 +220,6 @@ fn listed(folder: &Key, mut objects: Vec<(Key, u64)>) -> Result<Vec<(Key, u64)>,
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
-mod synced;
+mod synced_tests;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -50,8 +50,8 @@ impl ShardSummary {
     /// Compares `file`, the content of this shard's file, with `expected`, and its words with those of this summary.
     pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
         let (Some(own), Some(expected)) = (&self.shard, expected) else {
-            let is_file_named = self.shard.is_some() == expected.is_some();
-            return if is_file_named {
+            let agree_on_a_file = self.shard.is_some() == expected.is_some();
+            return if agree_on_a_file {
                 Ok(())
             } else {
                 Err(Difference::Forged)
@@ -65,12 +65,12 @@ impl ShardSummary {
         }
         // The file may have the same words, packed in another way.
         let words = decode_shard(file, expected).map_err(|_| Difference::Forged)?;
-        let is_file_named = words.is_sorted_by(|one, next| one < next) && {
+        let has_own_words = words.is_sorted_by(|one, next| one < next) && {
             let mut leaf = LeafBuilder::new();
             leaf.push(&words);
             leaf.finish() == self.leaf
         };
-        if is_file_named && expected.words_sha256 == own.words_sha256 {
+        if has_own_words && expected.words_sha256 == own.words_sha256 {
             Ok(())
         } else {
             Err(Difference::Forged)
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(compare(&own, &file), Ok(()));
         file[20] ^= 1;
         assert_eq!(compare(&own, &file), Err(Difference::Mismatch));
-        // It may be packed otherwise, if all that is said of it is right.
+        // The file may have frames of another size, if its digests are as the summary says.
         let (mut expected, file) = written(&words, 7);
         assert_eq!(compare(&expected, &file), Ok(()));
         expected.shard.as_mut().unwrap().words_sha256.0[0] ^= 1;

@@ -90,12 +90,12 @@ pub fn window_bits_min(bits: u32) -> u32 {
 }
 
 impl LosingCounts {
-    /// The sizes for the table that was surveyed.
+    /// The counts of the table that was surveyed.
     pub fn new(survey: &Survey) -> LosingCounts {
         LosingCounts::of(survey.bits(), survey.intervals().to_vec())
     }
 
-    /// The sizes for a table of `bits` bits with these numbers of losing words in its smallest bands, of
+    /// The counts of a table of `bits` bits with these numbers of losing words in its smallest bands, of
     /// 2^[`window_bits_min`] words.
     pub fn of(bits: u32, losing: Vec<u64>) -> LosingCounts {
         LosingCounts { bits, losing }

@@ -542,8 +542,8 @@ impl Lane<'_> {
         // Row k is as long as those up to this one.
         let mut ends = [0; 5];
         for row in (2..rows).rev() {
-            let is_file_named = row + 1 < rows && tail[row - 2] == tail[row - 1];
-            ends[row] = if is_file_named { ends[row + 1] } else { row };
+            let is_same = row + 1 < rows && tail[row - 2] == tail[row - 1];
+            ends[row] = if is_same { ends[row + 1] } else { row };
         }
         let begins = step.seconds.start <= tail[0];
         if begins {

@@ -64,8 +64,8 @@ impl Archive {
             let answer = move |client: TcpStream| {
                 let head = read_head(&mut BufReader::new(&client))?;
                 seen.lock().unwrap().push(head.clone());
-                let is_file_named = |seen: &&String| **seen == head;
-                let is_first = seen.lock().unwrap().iter().filter(is_file_named).count() == 1;
+                let is_same = |seen: &&String| **seen == head;
+                let is_first = seen.lock().unwrap().iter().filter(is_same).count() == 1;
                 let way = ways.lock().unwrap().clone();
                 answer(client, &head, &table, signature, &way, is_first)
             };

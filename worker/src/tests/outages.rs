@@ -63,8 +63,8 @@ async fn a_job_among_outages(seed: u64) {
     fake.is_done_by(config).await;
     let state = fake.state();
     let first = &state.joins[0];
-    let is_file_named = state.joins.iter().all(|join| join == first);
-    assert!(is_file_named, "another identity");
+    let is_same = state.joins.iter().all(|join| join == first);
+    assert!(is_same, "another identity");
 }
 
 #[test]

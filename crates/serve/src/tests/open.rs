@@ -128,14 +128,14 @@ async fn answers_that_are_too_many_are_told_to_come_back() {
     let style = FILES.iter().find(|(path, ..)| *path == "/assets/style.css");
     let units = style.unwrap().2.len() / ANSWER_UNIT_BYTES as usize;
     assert!(units > 0);
-    site.answers = Arc::new(Semaphore::new(units));
+    site.answer_memory = Arc::new(Semaphore::new(units));
     let tested = start(site.router()).await;
     for _ in 0..3 {
-        becomes_free(&site.answers, units).await;
+        becomes_free(&site.answer_memory, units).await;
         assert_eq!(tested.get("/assets/style.css").await.status, 200);
     }
-    becomes_free(&site.answers, units).await;
-    let _others = site.answers.acquire().await.unwrap();
+    becomes_free(&site.answer_memory, units).await;
+    let _others = site.answer_memory.acquire().await.unwrap();
     let beyond = tested.get("/assets/style.css").await;
     assert_eq!((beyond.status, beyond.header("retry-after")), (503, "1"));
     let part = ("range", "bytes=0-9");

@@ -186,7 +186,7 @@ async fn two_storages_as_one() {
     assert_eq!((journal.objects().len(), rest.objects().len()), (2, others));
 }
 
-/// Without a runtime, so that all of it happens in one thread: see [`super::synced`].
+/// Without a runtime, so that all of it happens in one thread: see [`super::synced_tests`].
 #[test]
 fn a_directory_keeps_its_objects() {
     let directory = tempfile::tempdir().unwrap();

@@ -339,18 +339,18 @@ impl Storage for LocalStorage {
             .await
     }
 
-    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
-        let reads = parts.chunks(READS_PER_THREAD).map(|parts| {
-            let parts = parts.to_vec();
+    async fn read_each(&self, slices: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = slices.chunks(READS_PER_THREAD).map(|slices| {
+            let slices = slices.to_vec();
             self.run(move |directory| {
-                let parts = parts.into_iter();
-                let reads = parts.map(|(key, range)| directory.read(&key, range, Duration::ZERO));
+                let slices = slices.into_iter();
+                let reads = slices.map(|(key, range)| directory.read(&key, range, Duration::ZERO));
                 reads.collect::<Vec<_>>()
             })
         });
         let reads = stream::iter(reads.collect::<Vec<_>>());
         let mut reads = reads.buffered(READS_MAX / READS_PER_THREAD).concat().await;
-        for ((key, range), read) in parts.iter().zip(&mut reads) {
+        for ((key, range), read) in slices.iter().zip(&mut reads) {
             if matches!(read, Err(error) if error.is(FaultKind::Passing)) {
                 *read = self.read_at(key, range.clone()).await;
             }

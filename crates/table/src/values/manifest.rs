@@ -76,7 +76,7 @@ impl AreaInfo {
         all
     }
 
-    fn leaves(&self) -> Digest {
+    fn fingerprint_of_leaves(&self) -> Digest {
         combine(self.shards.iter().map(|shard| shard.values_sha256))
     }
 }
@@ -107,7 +107,7 @@ impl ValuesManifest {
                 fingerprint: Digest::default(),
                 shards: shards.by_ref().take(number).collect(),
             };
-            area.fingerprint = area.leaves();
+            area.fingerprint = area.fingerprint_of_leaves();
             area
         };
         let areas: Vec<AreaInfo> = (1..=tiles).map(area).collect();
@@ -212,7 +212,7 @@ impl ValuesManifest {
             stored == count_representatives(tiles) && positions == count(tiles),
             || format!("{stored} values for {positions} positions of {tiles} tiles"),
         )?;
-        ensure(area.fingerprint == area.leaves(), || {
+        ensure(area.fingerprint == area.fingerprint_of_leaves(), || {
             format!("the fingerprint of {tiles} tiles is not that of the shards")
         })
     }

@@ -172,7 +172,7 @@ fn lists_have_all_losing_positions() {
 }
 
 /// Compares two answers; `to` names an element of the first game in the second one.
-fn is_file_named(one: &GameAnswer, other: &GameAnswer, to: impl Fn(&Move) -> Move) {
+fn is_same(one: &GameAnswer, other: &GameAnswer, to: impl Fn(&Move) -> Move) {
     let about = || format!("{} {} {}", one.game, one.position, other.position);
     assert_eq!(
         (one.losing, one.value),
@@ -199,13 +199,13 @@ fn each_game_has_plain_chomp_in_it() {
         for columns in 1..=5 {
             let plain = answer("poisons", &format!("{rows}x{columns}")).unwrap();
             let crossed = answer("crossed", &format!("{rows}x{columns}")).unwrap();
-            is_file_named(&crossed, &plain, Clone::clone);
+            is_same(&crossed, &plain, Clone::clone);
             for gone in 0..3 {
                 let mut sides = vec![rows, columns];
                 sides.insert(gone, 1);
                 let text = format!("{}x{}x{}", sides[0], sides[1], sides[2]);
                 let layer = answer("space", &text).unwrap();
-                is_file_named(&layer, &plain, |cell| {
+                is_same(&layer, &plain, |cell| {
                     let mut cell = cell.clone();
                     cell.remove(gone);
                     cell
@@ -213,7 +213,7 @@ fn each_game_has_plain_chomp_in_it() {
             }
             let number = 3_u32.pow(rows - 1) * 7_u32.pow(columns - 1);
             let divisors = answer("divisors", &number.to_string()).unwrap();
-            is_file_named(&divisors, &plain, |divisor| {
+            is_same(&divisors, &plain, |divisor| {
                 vec![exponent(divisor[0], 3) + 1, exponent(divisor[0], 7) + 1]
             });
         }
@@ -221,7 +221,7 @@ fn each_game_has_plain_chomp_in_it() {
     for rows in board::all(9) {
         let text = board::name(&rows);
         let (crossed, plain) = (answer("crossed", &text), answer("poisons", &text));
-        is_file_named(&crossed.unwrap(), &plain.unwrap(), Clone::clone);
+        is_same(&crossed.unwrap(), &plain.unwrap(), Clone::clone);
     }
 }
 
@@ -245,12 +245,12 @@ fn boxes_are_alike_in_all_directions_and_are_divisors_of_three_primes() {
                 let usual = of([0, 1, 2]);
                 for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
                     let turned = |cell: &Move| order.map(|at| cell[at]).to_vec();
-                    is_file_named(&usual, &of(order), turned);
+                    is_same(&usual, &of(order), turned);
                 }
                 let number = 2_u32.pow(a - 1) * 3_u32.pow(b - 1) * 5_u32.pow(c - 1);
                 let divisors = answer("divisors", &number.to_string()).unwrap();
                 let cell = |divisor: &Move| [2, 3, 5].map(|prime| exponent(divisor[0], prime) + 1);
-                is_file_named(&divisors, &usual, |divisor| cell(divisor).to_vec());
+                is_same(&divisors, &usual, |divisor| cell(divisor).to_vec());
             }
         }
     }

@@ -278,8 +278,8 @@ impl World {
         self.check_withdrawals();
         let found = self.coordinators[at].ledger().expect("it runs");
         if self.chain.next() == found.next_segment {
-            let is_file_named = Some(&found) == self.chain.ledger();
-            assert!(is_file_named, "it has read something else");
+            let is_same = Some(&found) == self.chain.ledger();
+            assert!(is_same, "it has read something else");
         }
         // Lost ranges have to come out the same, and one result settles them.
         let lost = found.lost(u64::MAX);
