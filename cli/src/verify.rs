@@ -110,18 +110,18 @@ impl CheckContext {
     }
 
     /// If an earlier run has marked some positions, `window_bits` has the size of its windows.
-    fn marking_plan(
+    fn marking_layout(
         &self,
         counts: &LosingCounts,
         window_bits: Option<u32>,
-    ) -> anyhow::Result<marking::Plan> {
+    ) -> anyhow::Result<marking::Layout> {
         let (threads, memory) = (self.threads.get() as u64, self.rest_bytes());
-        let plan = match window_bits {
-            Some(window_bits) => counts.plan_windows(window_bits, threads, memory),
-            None => counts.plan(threads, memory),
+        let layout = match window_bits {
+            Some(window_bits) => counts.layout_of_windows(window_bits, threads, memory),
+            None => counts.layout(threads, memory),
         };
         let least = || counts.least_bytes(window_bits.unwrap_or_else(|| counts.window_bits_min()));
-        plan.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
+        layout.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
     }
 
     fn too_small(&self, needed: u64) -> anyhow::Error {
@@ -313,14 +313,14 @@ mod tests {
         }
         let counts = LosingCounts::of(24, vec![1000; 16]);
         let error = context(2, 0)
-            .marking_plan(&counts, None)
+            .marking_layout(&counts, None)
             .unwrap_err()
             .to_string();
         assert_eq!(
             error,
             "0 B of memory are too few: give at least --memory 69MiB"
         );
-        assert!(context(2, 69 * MIB).marking_plan(&counts, None).is_ok());
+        assert!(context(2, 69 * MIB).marking_layout(&counts, None).is_ok());
     }
 
     #[test]

@@ -55,9 +55,10 @@ impl Checks {
                 None
             })
         });
-        let plan = context.marking_plan(counts, progress.as_ref().map(|kept| kept.window_bits))?;
+        let layout =
+            context.marking_layout(counts, progress.as_ref().map(|kept| kept.window_bits))?;
         let mut progress =
-            progress.unwrap_or_else(|| MarkingProgress::new(subject, plan.window_bits));
+            progress.unwrap_or_else(|| MarkingProgress::new(subject, layout.window_bits));
         let (left, all) = (progress.left(), progress.windows_total());
         let before = progress.windows.len() as u64;
         if before > 0 {
@@ -83,7 +84,7 @@ impl Checks {
             let done = as_f64(done.load(Ordering::Relaxed)) + fractions;
             context.teller.stage("every position", done / as_f64(all))
         };
-        let marked = check_windows(table, plan, &left, (&read, &tell), |number, report| {
+        let marked = check_windows(table, layout, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             progress.windows.insert(number, report.losing);
             progress.millis = millis(wall + context.meter.wall());

@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use chomp_table::Table;
-use chomp_verify::marking::{Band, Plan, WindowReport};
+use chomp_verify::marking::{Band, Layout, WindowReport};
 use chomp_verify::{CheckError, Watch};
 use parking_lot::Mutex;
 
@@ -49,14 +49,14 @@ pub(super) fn in_order<T: Send, R>(
 /// are.
 pub(super) fn check_windows(
     table: &Table,
-    plan: Plan,
+    layout: Layout,
     numbers: &[u64],
     (reading, watch): (Watch<'_>, &(dyn Fn(f64) -> ControlFlow<()> + Sync)),
     mut done: impl FnMut(u64, WindowReport),
 ) -> Result<(), CheckError> {
-    for numbers in numbers.chunk_by(|one, next| plan.band(*one) == plan.band(*next)) {
-        let band = Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?;
-        let threads = usize::try_from(plan.threads).unwrap_or(1);
+    for numbers in numbers.chunk_by(|one, next| layout.band(*one) == layout.band(*next)) {
+        let band = Band::gather(table, layout.band_bits, layout.band(numbers[0]), reading)?;
+        let threads = usize::try_from(layout.threads).unwrap_or(1);
         let threads = threads.min(numbers.len());
         let fractions = Mutex::new(vec![0.0; threads]);
         let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -69,7 +69,7 @@ pub(super) fn check_windows(
                 }
                 watch(fractions.iter().sum())
             };
-            let report = band.check_window(plan.window_bits, number, tell);
+            let report = band.check_window(layout.window_bits, number, tell);
             // A finished window is counted by `done`, not in the sum of the fractions.
             fractions.lock()[thread] = 0.0;
             report

@@ -17,11 +17,11 @@ type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;
 pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Once<T> {
-    /// The result; none if it takes longer than the `patience`. The first request starts the `work`, on a thread that
+    /// The result; none if it takes longer than the `limit`. The first request starts the `work`, on a thread that
     /// may block on the disk. After a failure was returned, the next request starts it again.
     pub(crate) async fn ask(
         &self,
-        patience: Duration,
+        limit: Duration,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Option<T>, Refusal> {
         let start = || {
@@ -30,7 +30,7 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
             found
         };
         let mut found = self.0.lock().get_or_insert_with(start).clone();
-        let result = match timeout(patience, found.wait_for(Option::is_some)).await {
+        let result = match timeout(limit, found.wait_for(Option::is_some)).await {
             Err(_) => return Ok(None),
             Ok(Ok(result)) => result.clone().expect("it was waited for"),
             // The work panicked, as the log says.

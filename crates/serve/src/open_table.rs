@@ -19,7 +19,7 @@ use crate::published::Published;
 use crate::status::StatusText;
 
 /// How long a request waits for the list of openings, which needs reads of the table for some ten thousand moves.
-const PATIENCE: Duration = Duration::from_secs(20);
+const OPENINGS_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pause after each piece that is counted, as a multiple of its time: this leaves most of a CPU to questions.
 const PAUSE_FACTOR: u32 = 3;
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -157,7 +157,7 @@ impl OpenTable {
             Ok((all.into(), text))
         };
         let soon = "the list of openings is being worked out: try again soon";
-        let list = self.openings.ask(PATIENCE, work).await?;
+        let list = self.openings.ask(OPENINGS_TIMEOUT, work).await?;
         list.ok_or(Refusal::NotNow(soon, 10))
     }
 

@@ -51,7 +51,7 @@ pub struct WindowReport {
 
 /// The sizes of windows and bands, and the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Layout {
     /// The windows have 2^`window_bits` words.
     pub window_bits: u32,
     /// The bands have 2^`band_bits` words.
@@ -127,30 +127,30 @@ impl LosingCounts {
         most.unwrap_or(0)
     }
 
-    /// The plan to check the table with at most `threads` threads within `memory` bytes. None if not even one of the
+    /// The layout to check the table with at most `threads` threads within `memory` bytes. None if not even one of the
     /// smallest bands fits.
-    pub fn plan(&self, threads: u64, memory: u64) -> Option<Plan> {
+    pub fn layout(&self, threads: u64, memory: u64) -> Option<Layout> {
         let (bits, least) = (self.bits, window_bits_min(self.bits));
         let threads_bits = threads.next_power_of_two().trailing_zeros();
         let usual = WINDOWS_USUAL_BITS.max(WINDOWS_FOR_THREAD_BITS + threads_bits);
-        let plan = self.plan_windows(least, threads, memory)?;
+        let layout = self.layout_of_windows(least, threads, memory)?;
         // A band has a window for each thread, if windows can be so small.
         let window_bits =
-            (bits.saturating_sub(usual)).min(plan.band_bits.saturating_sub(threads_bits));
-        Some(Plan {
+            (bits.saturating_sub(usual)).min(layout.band_bits.saturating_sub(threads_bits));
+        Some(Layout {
             window_bits: window_bits.max(least),
-            ..plan
+            ..layout
         })
     }
 
-    /// The plan with windows of a given size.
-    pub fn plan_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Plan> {
+    /// The layout with windows of a given size.
+    pub fn layout_of_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Layout> {
         // Threads get at most a quarter of the memory. Even less would not leave much more for the band.
         let threads = threads.min(memory / 4 / BLOCK_BYTES).max(1);
         let rest = memory.checked_sub(threads * BLOCK_BYTES)?;
         let mut bands = (window_bits..=self.bits).rev();
         let band_bits = bands.find(|&band_bits| self.band_bytes(band_bits) <= rest)?;
-        Some(Plan {
+        Some(Layout {
             window_bits,
             band_bits,
             threads,
@@ -158,7 +158,7 @@ impl LosingCounts {
     }
 }
 
-impl Plan {
+impl Layout {
     /// The number of the band of a window.
     pub fn band(&self, window: u64) -> u64 {
         window >> (self.band_bits - self.window_bits)

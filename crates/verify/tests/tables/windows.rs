@@ -4,7 +4,7 @@
 use crate::common::{check_bytes, check_window, publish, right_words};
 use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::FolderLists;
-use chomp_verify::marking::{self, Band, LosingCounts, Plan, window_count};
+use chomp_verify::marking::{self, Band, Layout, LosingCounts, window_count};
 use chomp_verify::progress::{MarkingProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
 
@@ -115,8 +115,8 @@ fn windows_suit_the_memory_and_the_threads() {
         (40, 2, 24 << 20, Some((24, 24, 1))),
         (40, 2, 4 << 20, None),
     ] {
-        let found = sizes(bits).plan(threads, memory);
-        let expected = expected.map(|(window_bits, band_bits, threads)| Plan {
+        let found = sizes(bits).layout(threads, memory);
+        let expected = expected.map(|(window_bits, band_bits, threads)| Layout {
             window_bits,
             band_bits,
             threads,
@@ -128,14 +128,14 @@ fn windows_suit_the_memory_and_the_threads() {
         assert_eq!(sizes.window_bits_min(), least);
         for threads in [1, 2, 5, 300] {
             for memory in (16..40).step_by(3).map(|shift| 1 << shift) {
-                let Some(plan) = sizes.plan(threads, memory) else {
+                let Some(layout) = sizes.layout(threads, memory) else {
                     assert!(sizes.least_bytes(least) > memory);
                     continue;
                 };
-                assert!(plan.threads <= threads && plan.threads > 0);
-                assert!(sizes.least_bytes(plan.band_bits) <= memory);
-                assert!(window_count(bits, plan.window_bits) <= 1 << 16);
-                assert!(plan.window_bits <= plan.band_bits && plan.band_bits <= bits);
+                assert!(layout.threads <= threads && layout.threads > 0);
+                assert!(sizes.least_bytes(layout.band_bits) <= memory);
+                assert!(window_count(bits, layout.window_bits) <= 1 << 16);
+                assert!(layout.window_bits <= layout.band_bits && layout.band_bits <= bits);
             }
         }
     }
@@ -175,14 +175,14 @@ fn bands_and_windows_of_any_size_agree() {
             bands.push(Band::gather(&table, band_bits, band, UNWATCHED).unwrap());
         }
         for window_bits in 20..=band_bits {
-            let plan = Plan {
+            let layout = Layout {
                 window_bits,
                 band_bits,
                 threads: 1,
             };
             let mut found = (0, 0);
             for window in 0..window_count(bits, window_bits) {
-                let band = &bands[usize::try_from(plan.band(window)).unwrap()];
+                let band = &bands[usize::try_from(layout.band(window)).unwrap()];
                 let report = band.check_window(window_bits, window, UNWATCHED).unwrap();
                 found = (found.0 + report.positions, found.1 + report.losing);
             }
