@@ -72,7 +72,8 @@ impl ParticipantList {
         let from = path.to_owned();
         let read = tokio::task::spawn_blocking(move || Participants::read(&from)).await;
         let new = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        // Participants are never removed from the list. So a shorter one is not the list: its directory may be gone.
+        // Participants are never removed from the list, and a missing file reads as an empty one. So a shorter list
+        // means that the file, or its directory, is gone.
         if new.iter().len() < self.list.borrow().iter().len() {
             return Err(FileError::Missing {
                 path: path.to_owned(),
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(admitted(&shared, &ann), Err(Denied::Revoked));
         assert!(admitted(&shared, &bob).is_ok());
 
-        // One of the same name is another one.
+        // A new participant with the name of a revoked one is another participant.
         let again = list.add("ann").unwrap();
         shared.change(list.clone());
         assert_eq!(revoked(&heard.borrow()), [number]);

@@ -125,7 +125,7 @@ impl Relay {
         let answer = failed(&error);
         if ends_job(&error) {
             let fault = JobError::Store(error.into());
-            // A job that is over has ended already.
+            // It fails only if the job is over, and there is nothing to end then.
             self.handle.send(|job| job.fail(fault)).unwrap_or(());
         }
         answer

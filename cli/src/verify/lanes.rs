@@ -43,10 +43,11 @@ pub(super) fn in_order<T: Send, R>(
     })
 }
 
-/// Checks the windows with these numbers, which ascend, band by band, in several threads. This thread calls `done` for
-/// each window that agreed. `reading` gets the fraction of a band that is read, and `watch` the sum of the fractions
-/// that are done of the windows under way. Fails at the first error of a window; the other threads then stop where they
-/// are.
+/// Checks the windows with these numbers, which ascend, in several threads. For each band in turn the table is read
+/// first, and then its windows are checked: see [`marking`](chomp_verify::marking). The calling thread calls `done` for
+/// each window that agrees with the marking. `reading` gets the fraction of the reading for a band that is done, and
+/// `watch` the sum of such fractions over the windows that are being checked. Fails at the first error; the other
+/// threads then stop where they are.
 pub(super) fn check_windows(
     table: &Table,
     layout: Layout,

@@ -2,8 +2,8 @@
 //!
 //! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
 //! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE_FACTOR`] times as long as
-//! the write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one
-//! pauses for hardly any time.
+//! the write took, at most [`WRITE_EVERY_MS`], even if a worker waits: a busy coordinator then writes fewer and larger
+//! segments, and a fast one pauses for hardly any time.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem::take;
@@ -20,7 +20,7 @@ const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// How often a segment is begun when no worker waits for one.
 const WRITE_EVERY_MS: u64 = 100;
 /// The pause after a segment, as a multiple of the time that the segment took, but at most [`WRITE_EVERY_MS`]. With 2
-/// the journal is written to for a third of the time at most.
+/// the journal is written to for a third of the time at most, unless a segment takes more than 50 ms.
 const PAUSE_FACTOR: u64 = 2;
 
 #[derive(Debug, Default)]

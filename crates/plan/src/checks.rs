@@ -78,7 +78,7 @@ const NEVER: Millis = Millis(u64::MAX);
 pub(super) struct Checks {
     /// Each open check: its reason, the time from which on the coordinator may do it, and the unit.
     pub(super) open: BTreeSet<(Debt, Millis, Unit)>,
-    /// The number of units for which it was decided whether they are sampled.
+    /// The number of ranges for which it was decided whether they are sampled. The next random number depends on it.
     decisions: u64,
 }
 

@@ -150,7 +150,7 @@ pub struct Estimate {
     pub cpu: f64,
     /// The layers of the critical path.
     pub layers: u64,
-    /// The time of one thread for an average range.
+    /// The time of one thread for the positions of an average range.
     pub evaluation: f64,
     /// The time until the part of a range is durable, and then the segment of the journal that names the part.
     pub commit: f64,

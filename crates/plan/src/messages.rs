@@ -84,7 +84,8 @@ pub enum Event<T: PlanTypes> {
 pub enum TaskResult<P> {
     /// The result of [`Work::Evaluate`].
     Ranges(Vec<(RangeSummary, P)>),
-    /// The result of [`Work::Merge`]: the shard, and the digest of the description of its words.
+    /// The result of [`Work::Merge`]: the number of the shard, a digest of its words, which is the same however they are
+    /// packed into its file, and the place of the file.
     Shard(u32, Digest, P),
 }
 
@@ -93,7 +94,7 @@ pub enum TaskResult<P> {
 #[derive(Clone, Debug)]
 pub struct Computed<P> {
     pub range: Option<RangeSummary>,
-    /// The digest of the record, or of the description of the words of a shard.
+    /// The digest of the record, or of the words of a shard, however they are packed into its file.
     pub digest: Digest,
     /// Whether the file of the shard in the store is as its finders described it, but has other words than the ranges.
     pub is_forged: bool,

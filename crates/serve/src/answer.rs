@@ -1,4 +1,4 @@
-//! Answers that are short texts, made anew for each request, and why a request does not get what it wants.
+//! Answers that are short texts, sent whole, and the reasons why a request does not get what it wants.
 
 use std::str::FromStr;
 

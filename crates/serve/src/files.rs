@@ -30,7 +30,7 @@ use crate::question_threads::blocking;
 
 /// The most bytes of a file per read.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// The chunks that are read ahead of the network.
+/// The chunks that wait for the network. One more may be read, and wait for room among them.
 const CHUNKS_AHEAD: usize = 1;
 
 /// File names carry no version, so clients must revalidate; the entity tag is the SHA-256.

@@ -179,7 +179,8 @@ impl OpenTable {
     }
 }
 
-/// Counts to the end, or until the table is dropped and nobody can ask for the result.
+/// Counts the losing positions of each area. Ends early if the [`OpenTable`] that has `counted` is dropped, as nobody
+/// can ask for the result then.
 fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableError> {
     let mut start = Instant::now();
     count_by_area(table, table.manifest().bits, |so_far| {

@@ -280,7 +280,7 @@ mod tests {
         fs::write(&manifest, &good[1..]).unwrap();
         let start = Instant::now();
         for _ in 0..5 {
-            // It is read again.
+            // The manifest is read again, as no table is known any more.
             published.known.lock().clear();
             assert!(published.finished().eq([losing(8)]));
             published.file("table-10", MANIFEST_NAME).unwrap_err();

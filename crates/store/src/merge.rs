@@ -20,7 +20,7 @@ use chomp_table::{Head, RangeBits, Word};
 use crate::ledger::Ledger;
 use crate::shard_summary::{LengthSums, ShardSummary};
 
-/// The number of lows, bits 1 to 16 of words, that are reversed at a time.
+/// The number of lows whose bits are reversed at a time, for mirror images. A low is bits 1 to 16 of a word.
 const CHUNK: usize = 256;
 
 /// Where a shard begins and ends.

@@ -109,7 +109,7 @@ pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
 /// The HTTP/2 receive window of a call: the most bytes of its message that are in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// The HTTP/2 send buffer of a call. Streams refill it as it drains.
+/// The HTTP/2 send buffer of a call, which is refilled as the peer takes bytes.
 pub(super) const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// The largest HTTP/2 frame that is read: the smallest limit that the protocol permits.
 pub(super) const HTTP2_FRAME_BYTES: u32 = 16 << 10;

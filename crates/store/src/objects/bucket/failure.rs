@@ -19,8 +19,8 @@ const UNREACHABLE: &str = "it does not answer as it should: check that the serve
 const CLOCK: &str = "the clock of this machine and that of the server differ: set them";
 const FULL: &str = "the server has no space left, or permits no more: free some and run again";
 
-/// Texts of answers, of which each stands for a kind of fault whatever the status: Amazon refuses expired credentials
-/// with 400, and the client has no kind for a listing that is refused. The first that fits counts.
+/// Texts in an error, each with its kind of fault, whatever the variant of [`Error`]: Amazon refuses expired
+/// credentials with status 400, and a refused listing is an [`Error::Generic`]. The first text that is there counts.
 const ANSWERS: [(&str, FaultKind, &str); 15] = [
     // The clock may be set at this moment.
     ("<Code>RequestTimeTooSkewed</Code>", Passing, CLOCK),
