@@ -1,8 +1,8 @@
 //! The search for the wrong range of a table that contradicts itself.
 //!
 //! A position is losing if and only if its mirror image is. The two are mostly words of different ranges, which
-//! different workers may have evaluated. So the count of the table shows that words were changed without their mirror
-//! images. The search then finds the range in two steps:
+//! different workers may have evaluated. So the counts and sums that publication compares show when words of one range
+//! are wrong and their mirror images are not. The search then finds the range in two steps:
 //!
 //! 1. **A word without its mirror image.** For each losing word that is not its own mirror image, the smaller word of
 //!    the pair is put into one of [`SUMS`] sums, by exclusive or. So two losing words that are mirror images of each

@@ -46,11 +46,12 @@ pub(crate) struct SegmentContent {
     pub(crate) writes: Vec<WriteId>,
 }
 
-/// The table, or what has to be done before it is published again; and the fault, for which the job may have to end.
+/// The manifest, or why the table is not published yet; and the error behind that, for which the job may have to end.
 pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobError>);
 
 impl Effect {
-    /// Returns the function by which the job handles the outcome. Success means that all of it is durable.
+    /// Performs the effect. Returns the function by which the job handles the outcome. If the outcome is a success,
+    /// everything that the effect has written is durable.
     pub(crate) async fn perform(self, tools: &Tools) -> JobFn {
         match self {
             Effect::Append(SegmentContent { entries, writes }) => {
@@ -213,7 +214,7 @@ async fn lost_shards(
 
 async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> Result<(), StoreError> {
     let mut compared = tools.compared.lock().await;
-    // Lost shards are merged again before publication, which takes the parts of their ranges.
+    // Lost shards are merged again before publication, and merging needs the parts of their ranges.
     if lost_shards(tools, &mut compared).await?.is_empty() {
         tools.journal.remove_merged(tools.bits, ranges).await?;
     }

@@ -27,7 +27,8 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Whether the store does not work, and will not by itself: the job ends, for a person to mend that.
+    /// Whether the store does not work, and does not recover by itself: the job ends, and a person has to repair the
+    /// store.
     pub(crate) fn is_storage_fault(&self) -> bool {
         let storage = match self {
             JobError::Store(error)

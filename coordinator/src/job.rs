@@ -184,7 +184,7 @@ impl Job {
 
     pub(crate) fn outcome(self) -> JobOutcome {
         match (self.plan.phase(), self.fault) {
-            // A fault beside the publication did not hold it up.
+            // A fault that did not prevent the publication does not matter.
             (Phase::Finished, _) => match self.published {
                 Some(published) => JobOutcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
@@ -197,7 +197,7 @@ impl Job {
         }
     }
 
-    /// Begins the effects that came up, and reports a phase that has ended.
+    /// Begins the effects that came up, and sends the status if the phase has changed.
     fn start_effects(&mut self) {
         for effect in std::mem::take(&mut self.effects) {
             let tools = Arc::clone(&self.tools);
@@ -412,7 +412,8 @@ impl Job {
         }
     }
 
-    /// A report is out of date if the journal has another digest, or nobody needs the record any more.
+    /// Begins an audit of the records that a worker reports as lost. A report is ignored if the journal has another
+    /// digest, or if nobody needs the record any more.
     pub(crate) fn report(
         &mut self,
         worker: WorkerId,
@@ -490,7 +491,7 @@ impl Job {
         }
         match fault {
             Some(fault) if fault.is_storage_fault() => self.fail(fault),
-            // A fault that comes too late to matter does not end the job.
+            // The fault is kept only if the plan has stopped because of a fault. Otherwise it does not matter.
             fault if self.is_faulty() => self.fault = self.fault.take().or(fault),
             _ => {}
         }

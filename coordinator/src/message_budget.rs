@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-/// The largest message that is read: a heartbeat of the largest worker, or a shard.
+/// The largest message that is read: a heartbeat of the largest worker, or the description of a shard.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 2 << 20;
-/// The bytes of all messages that have not come to their end. A worker has a few of some KiB.
+/// The bytes of all messages that have not come to their end. A worker sends a few at a time, of some KiB each.
 pub(crate) const MESSAGES_BYTES: usize = 48 << 20;
 /// How long a message may take from the head of its call to its last byte: the largest at 35 KiB/s.
 pub(crate) const MESSAGE_TIME: Duration = Duration::from_mins(1);

@@ -270,7 +270,7 @@ impl Relay {
     }
 }
 
-/// An object, or the range of its bytes that `named` has as the text of a `Content-Range` header.
+/// The answer with an object, or with a range of its bytes if there is `named`, the text of the `Content-Range` header.
 fn bytes_answer(body: ChunkBody, named: Option<String>, exact: Option<u64>) -> Response {
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

@@ -25,7 +25,7 @@ use crate::job::{Job, JobHandle};
 use crate::participants::AuthenticatedParticipant;
 use crate::tools::{Event, TaskAnswer};
 
-/// The most threads of a worker that are believed.
+/// The most threads that a worker may report.
 const THREADS_MAX: u32 = 1 << 12;
 /// The most leases in one heartbeat: two for each thread of the largest worker.
 const LEASES_MAX: usize = 1 << 13;

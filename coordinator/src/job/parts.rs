@@ -2,7 +2,7 @@
 //! for.
 //!
 //! The records of a result have to fill its part: a result is refused if some bytes of the part belong to no record. A
-//! part whose lease has ended is an orphan if the journal does not name it and no pending result is in it. RelayedParts of
+//! part whose lease has ended is an orphan if the journal does not name it and no pending result is in it. Parts of
 //! merged ranges are removed while other shards are merged.
 
 use std::collections::HashMap;

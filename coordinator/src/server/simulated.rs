@@ -37,8 +37,9 @@ pub struct SimulatedCoordinator {
 }
 
 impl SimulatedCoordinator {
-    /// Opens the store of a table for the job that `settings` describe. `table` names it to workers, if it is new. With
-    /// the same `seed` it does the same. Fails if the store cannot be used, or not for this job.
+    /// Opens the store of a table for the job that `settings` describe. `table` is the number that names the table to
+    /// workers, if the table is new. With the same `seed` the coordinator does the same. Fails if the store cannot be
+    /// used, or not for this job.
     #[expect(clippy::disallowed_methods, reason = "`stop` waits for the job")]
     pub async fn start(
         storage: Arc<dyn Storage>,

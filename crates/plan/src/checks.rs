@@ -219,7 +219,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Writes the present finders of units that were checked.
+    /// Writes the finders of units that were checked, as they are now.
     pub(super) fn confirm(&mut self, units: &[Unit]) {
         let finders = |unit: &Unit| self.units.finders(*unit);
         for group in units.chunk_by(|one, other| finders(one) == finders(other)) {
@@ -492,7 +492,8 @@ impl<T: PlanTypes> Plan<T> {
             return;
         }
         self.actions.push(Action::Write(Write::Lose { head }));
-        // Also leases from the first computation: they may still stand, because other units of theirs are not done.
+        // All leases are searched, not only those in the queue entry of the unit: a lease under which the range was
+        // computed before still stands if other units of the lease are not done.
         let leases = self.leases.all.iter();
         let leases = leases.filter(|(_, lease)| lease.work.contains(unit));
         for lease in leases.map(|(&id, _)| id).collect::<Vec<_>>() {
@@ -519,8 +520,8 @@ impl<T: PlanTypes> Plan<T> {
             Unit::Range(other) => depends_on(other, head, range_bits),
             Unit::Shard(_) => true,
         };
-        // The outcome of an arbitration that depends on the range does not count, as it may fail for want of its record. The
-        // arbitration is tried again.
+        // An arbitration that depends on the range may fail, as the record is lost. So the outcome does not count, and
+        // the arbitration is tried again.
         for (unit, is_stale) in &mut self.arbitrations.under_way {
             *is_stale |= depends_on_it(unit);
         }

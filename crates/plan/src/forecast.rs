@@ -42,7 +42,7 @@ const RECORD_BYTES: f64 = 1.18;
 const HEADER_BYTES: f64 = 80.0;
 /// The bytes of shards, as a multiple of the entropy of their positions.
 const SHARD_FACTOR: f64 = 0.81;
-/// The fixed memory of a range. Its positions (two bytes each) and its buckets come on top.
+/// The fixed memory of a range. Its losing positions (two bytes each) and its buckets come on top.
 const RANGE_BYTES: u64 = 256;
 /// The positions of a bucket. The place of a bucket takes four bytes.
 const BUCKET_POSITIONS: u64 = 1 << 16;
@@ -213,7 +213,7 @@ pub fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// The whole number next to an expected one.
+/// The nearest whole number to an estimate.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -10,7 +10,8 @@ use chomp_table::Head;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
-/// A request for a task. Given by the caller, never used twice; those that wait are served in the order of their ids.
+/// A request for a task. Given by the caller, never used twice. Requests of one worker are answered in the order of
+/// their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -29,7 +30,8 @@ impl fmt::Display for LeaseId {
 pub struct ParticipantId(pub u32);
 
 impl ParticipantId {
-    /// The owner of the table, who is believed when alone.
+    /// The owner of the table. At one replica each of the owner's workers is a party of its own while nobody else is
+    /// present.
     pub const OWNER: ParticipantId = ParticipantId(0);
 }
 

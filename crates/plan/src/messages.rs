@@ -29,9 +29,9 @@ pub enum Event<T: PlanTypes> {
         name: String,
         threads: u32,
     },
-    /// A worker leaves in good order: its leases are offered again at once, and are no failed attempts. This event must
-    /// not follow from silence, but the leases have to expire: a range that kills every worker would be offered for
-    /// ever.
+    /// A worker leaves in good order: its leases are offered again at once, and are no failed attempts. The caller must
+    /// not report this of a silent worker, whose leases have to expire: otherwise a range that kills every worker would
+    /// be offered for ever.
     Left { worker: WorkerId },
     /// A worker asks for a task. Answered by exactly one [`Action::Answer`], now or later, unless it is withdrawn or
     /// the worker leaves.

@@ -13,8 +13,9 @@ use super::units::{SHARD_LAYER, State, priority};
 /// The failed attempts after which a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
 
-/// The least bits of a head that do not say in which quarter it is. So in a table of at most 2 to the power of this
-/// many ranges, those of a task may lie anywhere: removing its parts early is not worth smaller tasks.
+/// The least number of low bits of a head that do not say in which quarter of the table its range is. In a table whose
+/// heads have no more bits, the ranges of a task may lie anywhere: smaller tasks would cost more there than the early
+/// removal of parts is worth.
 const BITS_IN_QUARTER_MIN: u32 = 12;
 
 impl<T: PlanTypes> Plan<T> {
@@ -113,8 +114,9 @@ impl<T: PlanTypes> Plan<T> {
             units.truncate(1);
         }
         units.retain(|unit| kind(unit) == first);
-        // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
-        // of the table. It is the quarter with the most of the units found above, as small tasks cost more.
+        // The records of a task are in one part, which is removed when all of them are merged. So that parts can be
+        // removed early, the ranges of a task lie in one quarter of the table: the quarter with the most of the units
+        // found above, as small tasks cost more.
         let bits = BITS_IN_QUARTER_MIN.max(self.settings.head_bits().saturating_sub(2));
         let quarter = |unit: &Unit| priority(*unit).1 >> bits;
         let alike = units.chunk_by(|one, other| quarter(one) == quarter(other));

@@ -19,7 +19,7 @@ pub(super) struct Ending {
     pub(super) is_under_way: bool,
     /// Whether parts are removed when their ranges are merged: only the owner had found ranges when the table was cut.
     may_trim: bool,
-    /// The shards that are durable before the table is cut.
+    /// The durable shards of earlier coordinators, until the table is cut.
     pub(super) shards_before: Vec<(u32, Digest, UnitFinders)>,
     /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,

@@ -1,8 +1,8 @@
 //! The queue: which units are offered to which workers, and what was done about each so far.
 //!
 //! Most ranges that are offered are *fresh*: any worker may have them, and [regions](super::regions) say which worker
-//! gets which. The other units are grouped by the parties that may not have them, as they found them or hold them
-//! already. So a worker that may have none of a thousand units skips them as one group.
+//! gets which. The other units are grouped by the parties that have found them or hold them, and so may not have
+//! them. So a worker that may have none of a thousand units skips them as one group.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -68,7 +68,8 @@ impl Ranges {
         self.missing_at_start.clone_from(&self.missing);
     }
 
-    /// Returns the ranges that watched it, and have to [watch](Self::watch) another one.
+    /// Marks a range as committed. Returns the ranges that watched it, and now have to [watch](Self::watch) another
+    /// source.
     pub(super) fn commit(&mut self, head: Head, losing: u64) -> Vec<Head> {
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         self.missing[head.layer() as usize] -= 1;
@@ -85,7 +86,7 @@ impl Ranges {
         watchers
     }
 
-    /// A committed range is not done any more. The caller has to deal with the ranges that depend on it next.
+    /// Marks a committed range as missing again. After this the caller has to deal with the ranges that depend on it.
     pub(super) fn uncommit(&mut self, head: Head, losing: u64) {
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = head.layer() as usize;
@@ -108,7 +109,7 @@ impl Ranges {
 
     /// A source that is not committed, if there is one: the one that is likely to be committed last.
     fn blocker(&self, head: Head) -> Option<Head> {
-        // No range is ready before the range of half its head is committed, and that is quickly asked.
+        // The range of half the head is a source of each range but the first, and is looked up fast.
         let half = Head(head.0 / 2);
         if !head.is_zero() && !self.is_committed(half) {
             return Some(half);

@@ -117,7 +117,7 @@ impl Settings {
         share.max(least).min(most).max(1)
     }
 
-    /// Fails if the job cannot be planned. To be called before anything that grows with the number of ranges.
+    /// Fails if the table has too many ranges. To be called before any memory is allocated for the ranges.
     pub fn validate(&self) -> Result<(), PlanError> {
         let (range_bits, bits) = (self.range_bits, self.bits);
         if self.head_bits() > HEAD_BITS_MAX {

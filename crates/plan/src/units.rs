@@ -308,7 +308,7 @@ impl Units {
         is_ready
     }
 
-    /// Adds `more` losses of the record or the file of a unit. Returns how many there were.
+    /// Adds `more` losses of the record or the file of a unit. Returns the number of all its losses so far.
     pub(super) fn count_losses(&mut self, unit: Unit, more: u32) -> u32 {
         let losses = self.losses.entry(unit).or_default();
         *losses += more;
