@@ -141,7 +141,7 @@ impl Job {
         self.start_effects();
         let mut stops_at = None;
         let mut next_status = Instant::now();
-        while !stops_at.is_some_and(|at| self.may_go(at)) {
+        while !stops_at.is_some_and(|at| self.may_end(at)) {
             let deadline = self.next_deadline();
             let deadline = deadline.map(|at| self.start + Duration::from_millis(at.0));
             let follows = self.status.has_readers().then_some(next_status);
@@ -177,7 +177,7 @@ impl Job {
     }
 
     /// Whether a job that is to stop may end now. A segment that is being written is always waited for.
-    fn may_go(&self, stops_at: Instant) -> bool {
+    fn may_end(&self, stops_at: Instant) -> bool {
         let quiet = self.plan.has_nothing_under_way() && !self.writes.is_under_way();
         quiet || self.running.is_empty() && Instant::now() >= stops_at
     }
