@@ -52,6 +52,6 @@ pub enum Entry {
     Out { party: FinderParty, reason: String },
     /// How long coordinators have worked on the job, all runs together.
     Worked { bits: u32, seconds: u64 },
-    /// All done ranges are forgotten: their table is published.
+    /// All ranges and shards are forgotten: their table is published.
     Pruned,
 }

@@ -29,7 +29,7 @@ impl FinderParty {
 /// The trusted workers that found the content of a range or shard, ascending, and the number of finders that it should
 /// have. The default has no finder and should have none: the coordinator computed the content itself.
 ///
-/// A ledger has finders for each of up to a million ranges. The ranges of a part mostly share theirs.
+/// A ledger has finders for each of up to a million ranges. Ranges of the same part mostly share one allocation.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Finders(Option<Arc<(u32, Vec<Finder>)>>);
 
@@ -59,7 +59,7 @@ impl Finders {
         self.as_slice().chunk_by(alike).count()
     }
 
-    /// The finders when a party is not trusted any more; none if it is not among them.
+    /// The finders that are left when `party` is not trusted any more; `None` if none of them belongs to it.
     pub(crate) fn without(&self, party: FinderParty) -> Option<Finders> {
         let others = || self.iter().filter(|&finder| !party.includes(finder));
         (others().count() < self.iter().len()).then(|| Finders::new(self.wanted(), others()))

@@ -14,25 +14,26 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. |
+//! | 4 | range bits. They differ from those of the segment before only if nothing is done, as after a publication. |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:
 //!
 //! | kind | entry | fields |
 //! |---|---|---|
-//! | 1 | a coordinator took the table over | the [digest](secret_digest) of its secret, a random number (8), bits of its job (4) |
-//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
+//! | 1 | a coordinator took the table over | the [digest](secret_digest) of its secret (8), bits of its job (4) |
+//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, number of losing positions, number of stored ones (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`ShardSummary`](crate::ShardSummary) as JSON |
-//! | 5 | everything before is forgotten: the table is published | |
+//! | 5 | all ranges and shards before are forgotten: the table is published | |
 //! | 9 | a party is not trusted any more | the number of the participant (4), 1 if it is one worker alone (4), the number of that worker or 0 (8), length (4), the reason as UTF-8 |
 //! | 10 | ranges and shards that are done were computed again and came out the same: these are their finders now | finders, number of ranges (4), heads (8 each), bits of the table of the shards (4), number of shards (4), their numbers (4 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
 //! Finders are the number that there should be (4), the number that there are (4), and for each the numbers of the
-//! participant (4) and of the worker (8), ascending. Two zeros stand for the coordinator itself.
+//! participant (4) and of the worker (8), ascending. If the first two numbers are 0, the coordinator itself computed
+//! the content.
 //!
 //! The entries of a checkpoint are, in this order: one of kind 12 and those of kind 9; for lost ranges, entries of kind
 //! 6 and one of kind 11; for done ranges, entries of kind 6; for shards, entries of kind 7. The ranges of one of these
@@ -42,7 +43,8 @@
 //!
 //! The last two checkpoints are kept while the job runs: if one is damaged, the other serves, or all segments do.
 //! Segments stay for ever, also when their table is published. They take some 80 bytes a range. If a segment were
-//! removed, a coordinator that was suspended since before could create it again, and believe that it owns the table.
+//! removed, an older coordinator that was suspended all the while could create it again, and believe that it owns the
+//! table.
 //!
 //! The version is 6. A journal of another version is refused: a job is finished by the version that began it.
 
@@ -75,8 +77,8 @@ use crate::objects::{Key, Storage, StorageProblem};
 
 /// The most segments from one checkpoint to the next.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
-/// The fewest segments after which a checkpoint is due: if they have at least one byte for each [`CHECKPOINT_SHARE`]
-/// bytes of the last checkpoint.
+/// After this many segments a checkpoint is due as soon as the segments since the last one have together at least
+/// 1/[`CHECKPOINT_SHARE`] of its bytes.
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
 /// The least time between two checkpoints that are written for readers.
@@ -96,18 +98,20 @@ pub struct Journal {
     parts: RwLock<HashSet<PartName>>,
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
-    /// Locked while a segment is written, so that segments come one after the other. It counts them since the last
-    /// checkpoint.
+    /// Locked while a segment is written, so that segments come one after the other.
     writer: tokio::sync::Mutex<CheckpointSchedule>,
 }
 
 #[derive(Debug, Default)]
 struct CheckpointSchedule {
-    /// When the time of work was last written to the journal; none without a clock, as in tests that count calls.
+    /// The time up to which the seconds of work are in the journal, in [`Entry::Worked`]; none outside a tokio runtime,
+    /// as in tests that count calls.
     noted: Option<Instant>,
-    /// When a reader asked for a checkpoint last.
+    /// When a checkpoint was last begun because a reader asked for one.
     renewed: Option<Instant>,
+    /// The number of segments since the last checkpoint.
     segments: u64,
+    /// The bytes of these segments.
     bytes: u64,
     checkpoint_bytes: u64,
     /// The checkpoints that are there, ascending.
@@ -149,7 +153,8 @@ impl Journal {
             ledger: RwLock::new(ledger),
             writer: tokio::sync::Mutex::new(schedule),
         };
-        // The system may show segments that the disk does not have, if a process before could not sync them.
+        // The system may show segments that the disk does not have, if an earlier process could not sync them. The
+        // checkpoint makes their content durable.
         journal
             .write_checkpoint(&mut *journal.writer.lock().await, CHECKPOINTS_KEPT)
             .await?;
@@ -292,8 +297,8 @@ impl Journal {
 
     /// Removes the parts that have a record of a range in `merged` and none of a range before `merged`. The caller has
     /// made sure that nobody needs the records of ranges from the start of `merged` on. Does nothing if ranges are done
-    /// that only tables of more than `bits` bits have, since larger tables need these records. May be repeated after
-    /// any failure.
+    /// that only tables of more than `bits` bits have, since a larger table needs the records of all its ranges. May be
+    /// repeated after any failure.
     pub async fn remove_merged(&self, bits: u32, merged: Range<Head>) -> Result<(), StoreError> {
         let mut parts = HashSet::new();
         {
@@ -372,7 +377,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The journal as far as this checkpoint, if it is there, or else as far as its first segment.
+    /// The journal up to this checkpoint, or only its first segment if the checkpoint is missing or damaged.
     pub async fn open(
         storage: Arc<dyn Storage>,
         checkpoint: Option<u64>,

@@ -10,6 +10,7 @@
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
 //! | [`merge`] | how ranges become the words of a shard |
 //! | [`published`] | the shards and the manifest of a table |
+//! | [`restore`] | how the ranges of a published table are made from its shards |
 //! | [`retry`] | pauses before attempts, and what the log says of outages |
 //! | `envelope`, `keys` | the frame of the journal's objects, and the names of all objects |
 //!
@@ -34,22 +35,26 @@
 //! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
 //! | `work/journal/<n>` | segment n, with entries: ranges are done, with their part and their finders; ranges are withdrawn, lost or confirmed; a shard is done; a party is out; a coordinator took over | nothing was acknowledged; the worker completes the task again | the entries count |
 //! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
-//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it, or earlier the coordinator that relayed it |
-//! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part. Publication removes the part; a coordinator that relayed it removes it earlier |
+//! | `table-<bits>/shard-<n>.zst` | the losing positions after those of shard n - 1 | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again. If its bytes differ, they replace the file, as there is no manifest yet |
 //! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
 //! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
 //!
-//! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the
-//! process before had failed, the system may show segments that the disk does not have.
+//! The system may show segments that the disk does not have, if a sync of an earlier process failed. So a coordinator,
+//! when it starts, writes a checkpoint of the segments that it has read, before it relies on them: the checkpoint is
+//! durable.
 //!
 //! Under its own name an object is complete or absent: in a directory by the steps that `objects/local.rs` lists; in a
 //! bucket the server promises it, and a coordinator tries that out when it starts.
 //!
-//! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
-//! used where there is one. When the table is published, parts and older checkpoints are removed. Where the owner alone
-//! has computed the table, a part is removed earlier: as soon as its ranges, and all ranges after them, are in durable
-//! shards. If the table contradicts itself in the end, the ranges without a part are computed again. The journal's
-//! segments stay: see [`journal`].
+//! A coordinator that reads a damaged segment ends with code 3 and the name of the object. In place of a damaged
+//! checkpoint it reads an older one and the segments after that, or all segments; it ends with code 3 if these do not
+//! reach as far as the damaged checkpoint.
+//!
+//! When the table is published, parts and older checkpoints are removed. Where the owner alone has computed the table,
+//! a part is removed earlier: as soon as its ranges, and all ranges after them, are in durable shards. If the mirror
+//! sums then show that the table is wrong, the ranges without a part are computed again, so that the wrong range is
+//! found. The journal's segments stay: see [`journal`].
 
 mod entry;
 mod envelope;

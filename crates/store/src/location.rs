@@ -27,7 +27,7 @@ pub struct LocationError {
     what: &'static str,
 }
 
-/// The path that a text names: itself, or that of `file://`. Fails if the text has another scheme.
+/// The path that a text names: the text itself, or the part after `file://`. Fails if the text has another scheme.
 pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
     let address = text.to_str().and_then(|text| text.split_once("://"));
     let refuse = |what| LocationError {
@@ -125,8 +125,8 @@ impl StoreLocation {
         }
     }
 
-    /// For a coordinator: locks a directory, and makes sure that a bucket creates objects only if they are absent. A
-    /// bucket that does not can still have all other objects if `journal` is a directory for those of the journal.
+    /// Opens the store for a coordinator: locks a directory, or tries a bucket out. If `journal` is a directory, the
+    /// objects of the journal are there. Otherwise it fails if the bucket creates an object whose key has one already.
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {

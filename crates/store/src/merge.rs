@@ -6,8 +6,8 @@
 //!
 //! The check sum of some words is the sum, in 64 bits, of a number for each: the hash of a word that is smaller than
 //! its mirror image; the hash of the mirror image, with a minus, if the word is larger; and 0 if the word is its own
-//! mirror image. The words of whole pairs have the sum 0, in any order. After an accident of any kind the sum is 0 with
-//! a chance of one in 2^64.
+//! mirror image. The words of whole pairs have the sum 0, in any order. If an error makes words missing, double or
+//! wrong, the sum is still 0 with a chance of one in 2^64.
 //!
 //! Nothing here reads or writes: the caller brings the ranges.
 
@@ -52,12 +52,13 @@ pub enum MergeError {
 }
 
 impl ShardBounds {
-    /// The bounds of shard `number` of the table of `bits` bits in `ledger`. The plan says where its first stored word
-    /// is, number `number` · `shard_words` of the table: in the range `head`, after `skip` of the stored words there.
+    /// The bounds of shard `number` of the table of `bits` bits in `ledger`. Each shard before has `shard_words` stored
+    /// words. The plan says where the first stored word of this one is: in the range `head`, after `skip` of the stored
+    /// words there.
     ///
-    /// But a shard begins right after the last stored word of the shard before, with the words between, which are not
-    /// stored, as they are the larger ones of mirror pairs (`.`; `s` is stored). So if `skip` is 0, the shard begins in
-    /// an earlier range:
+    /// But the shard begins earlier, right after the last stored word (`s`) of the shard before. The words between
+    /// (`.`) are not stored, as each is the larger one of its mirror pair. So if `skip` is 0, the shard begins in an
+    /// earlier range:
     ///
     /// ```text
     ///     range h - 1      range h

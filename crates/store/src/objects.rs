@@ -141,13 +141,14 @@ pub enum StorageProblem {
     NotFound,
     /// The key has another object already.
     AlreadyExists,
-    /// A fault. After one that passes it is not known whether a creation or removal took place. After damage the object
-    /// is lost: it cannot be read though others can be, or something that is no file has its name.
+    /// A fault. After a [passing](FaultKind::Passing) one it is not known whether a creation or removal took place.
+    /// [Damage](FaultKind::Damage) means that the object is lost: it cannot be read though others can be, or something
+    /// that is no file has its name.
     Fault(FaultKind),
 }
 
 impl StorageProblem {
-    /// The kind of fault, unless it is the storage's answer.
+    /// The kind of fault; none if this is an answer of the storage.
     pub fn fault(self) -> Option<FaultKind> {
         match self {
             StorageProblem::NotFound | StorageProblem::AlreadyExists => None,

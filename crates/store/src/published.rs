@@ -35,9 +35,9 @@ pub async fn put(
     Ok(storage.create(key, bytes).await?)
 }
 
-/// The bytes of a shard's file; none if the file is missing or damaged. Of a file that is too long, the first bytes,
-/// one more than it should have. Fails if it is not known what is there. Panics if the name of the file cannot be part
-/// of a key.
+/// The bytes of a shard's file; none if the file is missing or damaged. At most one byte more than `file` says is read:
+/// with this byte the caller notices a file that is too long. Fails at another fault of the storage. Panics if the name
+/// of the file cannot be part of a key.
 pub async fn read(
     storage: &dyn Storage,
     bits: u32,

@@ -1,10 +1,10 @@
 //! Ranges from a published table: they need not be computed again when the table is extended.
 //!
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
-//! are anywhere. So the table is read twice. The first time each mirror image goes to its **stretch**, some ranges that
-//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time
-//! the words of one stretch after the other are put together in a bitmap, and its ranges are encoded like evaluated
-//! ones.
+//! are anywhere. So the table is read twice. The first pass puts each mirror image into the list of its **stretch**,
+//! which is some ranges that follow each other. When the lists have filled the memory, they are moved to a file. The
+//! second pass puts one stretch after the other together in a bitmap, from its list and from the words of the shards.
+//! The ranges of the stretch are then encoded like evaluated ones.
 //!
 //! **Edges.** With b range bits, bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing.
 //! The word of a path is the path without its last 1s: here head · 0^x, and for x = 0 the head without its last 1s. So
@@ -180,7 +180,8 @@ impl Restorer<'_> {
     }
 }
 
-/// Hands the numbers below `count` out to threads, at least one. The first error ends all.
+/// Calls `work` in at most `threads` threads, but at least one, and hands the numbers below `count` out to them. After
+/// an error no more numbers are handed out.
 fn each<E: Send>(
     count: usize,
     threads: usize,

@@ -25,7 +25,7 @@ impl Backoff {
     }
 
     /// The next pause: a random time from half of a limit to the limit, which begins with 100 ms and doubles up to 8 s.
-    /// So few of many requests that failed together are repeated together.
+    /// So most requests that failed at the same time are repeated at different times.
     pub fn next_delay(&mut self) -> Duration {
         let longest = PAUSES.0.saturating_mul(2_u32.saturating_pow(self.pauses));
         self.pauses += 1;

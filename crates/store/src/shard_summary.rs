@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct ShardSummary {
     /// The number of the shard, from 0.
     pub number: u32,
-    /// The shard; none without words. If a table is smaller than its only range, a shard may have words of larger
-    /// tables alone, which are left out.
+    /// The shard's file; none if the shard has no words. If a table is smaller than its only range, all losing words of
+    /// this range may belong to larger tables.
     pub shard: Option<ShardInfo>,
     /// The leaf of the fingerprint that is made of the words of the shard.
     pub leaf: Leaf,

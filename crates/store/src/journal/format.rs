@@ -23,7 +23,7 @@ pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
-/// The bytes of an entry with one range, and the finders of two.
+/// The bytes of an entry with one range and two finders.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + 2 * FINDER) + 4 + RANGE;
 const FINDER: usize = 4 + 8;
 /// The longest reason why a party is out, in bytes; what is longer is cut.
@@ -50,7 +50,7 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadO
     Ok(())
 }
 
-/// The digest of the secret of the coordinator that took the table over with a segment, if one did.
+/// The digest of a coordinator's secret, if that coordinator took the table over with the segment in `bytes`.
 pub(super) fn opened_by(bytes: &[u8]) -> Result<Option<u64>, BadObject> {
     let (mut fields, _) = open(SEGMENT, bytes)?;
     let range_bits = Heading::read(&mut fields)?.range_bits;
@@ -97,8 +97,8 @@ pub(super) fn encode(
     writer.finish()
 }
 
-/// Its entries are applied one after the other, as those of a segment. So a lost range has two: one that says that it
-/// is done, and a later one that its record is lost.
+/// The bytes of a checkpoint of `ledger`. A reader applies the entries one after the other, as those of a segment. So a
+/// lost range is in two entries: the first says that the range is done, and the second that its record is lost.
 pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
         if let Some((bits, seconds)) = ledger.worked {

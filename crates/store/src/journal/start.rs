@@ -18,7 +18,7 @@ use crate::{FaultKind, StoreError};
 /// entry of its own.
 pub(super) const BYTES_MAX: u64 =
     ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
-/// The search for a gap looks at most 2 to the power of this many segments ahead.
+/// The search for a gap looks at most 2^this segments ahead.
 const LOOKS_AHEAD: u32 = 20;
 /// The bytes reserved for the entry of a shard: those of real tables need half of them.
 const SHARD_BYTES: u64 = 2 << 10;
@@ -119,9 +119,10 @@ async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, Storage
     exists(storage, &keys::segment(number.saturating_add(1))).await
 }
 
-/// Fails if the journal lacks segment `next` and has later ones. Some later numbers are tried, since a journal can have
-/// a million segments: the nearest, and then each twice as far away. If no later segment is found so, the coordinator
-/// writes the missing ones, and ends when it comes to an existing one, as if another coordinator had written that.
+/// Fails if the journal lacks segment `next` and has later ones. Only some later numbers are tried, since a journal can
+/// have a million segments: the nearest, and then each twice as far away. If there are later segments and none of them
+/// is tried, the coordinator writes the missing ones. When it comes to the first existing one, it ends, as if another
+/// coordinator had written that segment.
 pub(super) async fn check_no_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
     let key = keys::segment(next);
     let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);

@@ -12,8 +12,9 @@ const GROUP_BITS: u32 = 8;
 
 type Done = (Head, RangeRow, Finders);
 
-/// The ledger rows of ranges with their finders, by head. A group has its heads in order. In most tables it has all of
-/// them, a power of two, so that the list, which grows by doubling, has no spare room in the end.
+/// The ledger rows of ranges with their finders, in groups, by the high bits of the head. A group is sorted by head.
+/// When all ranges of a table are done, the length of each group is a power of two: a list that grows by doubling then
+/// has no spare room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeMap(BTreeMap<u64, Vec<Done>>);
 

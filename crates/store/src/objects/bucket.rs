@@ -213,7 +213,7 @@ impl BucketStorage {
         }
     }
 
-    /// The objects in a folder, up to one more than [`LISTED_MAX`]. An object whose name is no key takes no memory.
+    /// The objects in a folder, up to one more than [`LISTED_MAX`]. Objects whose names are no keys are left out.
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
         let object = async |meta: ObjectMeta| {
             let key = Key::new(meta.location.as_ref()).ok();
@@ -266,7 +266,7 @@ fn path(key: &Key) -> Path {
     Path::from(key.as_str())
 }
 
-/// The bytes of an answer; fails as soon as they are more than `most`, whatever was promised.
+/// The bytes of an answer; fails as soon as they are more than `most`, whatever length the server announced.
 async fn take(answer: GetResult, most: u64) -> Result<Bytes, Error> {
     let mut pieces = answer.into_stream();
     let mut bytes = BytesMut::new();

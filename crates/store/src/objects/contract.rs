@@ -44,7 +44,7 @@ async fn reads_ranges(storage: &dyn Storage) {
     }
     assert_eq!(storage.read_at(&second, 0..1).await.unwrap(), "");
 
-    // Of more slices than are read at a time, each is in its place.
+    // The results are in the order of the slices, also if there are more than are read at a time.
     let slices = (0..40).map(|number| match number {
         7 => (key("work/parts/0001/c"), 0..1),
         _ => (first.clone(), number % 10..number % 10 + 1),

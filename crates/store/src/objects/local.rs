@@ -84,7 +84,7 @@ impl LocalStorage {
             let work = below.folder("work");
             work.map_err(failed("open", &root.join("work")))?;
         }
-        // Anything else there is not ours: it is left alone.
+        // Files and folders with other names are not ours: they are left alone.
         for (name, folder) in folders(&below, is_ours)? {
             each_folder(&folder, &|folder| {
                 folder.sync().map_err(failed("sync", folder.path()))

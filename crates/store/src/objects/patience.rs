@@ -47,7 +47,7 @@ impl StoragePatience {
     where
         F: Future<Output = Result<T, StorageError>>,
     {
-        // Without a clock nothing is waited for.
+        // Outside a tokio runtime there are no timers, and so no retries.
         if Handle::try_current().is_err() {
             return attempt().await;
         }
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// People hear what is waited for within five seconds, whether attempts fail or have no answer.
+    /// The outage is reported within five seconds, whether attempts fail or have no answer.
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_reported_until_it_is_over() {
         for hangs in [false, true] {

@@ -10,8 +10,8 @@ use super::{Key, Storage, StorageError};
 use crate::keys;
 
 /// The journal and its checkpoints in one storage, everything else in another. A coordinator has the journal in a
-/// directory if its bucket cannot fence; a worker then reads the journal through the coordinator. A listing takes a
-/// folder whose objects are all in one of the two.
+/// directory if its bucket may create an object whose key has one already; a worker then reads the journal through the
+/// coordinator. A folder can be listed only if its objects are all in one of the two storages.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// Has the journal.

@@ -286,7 +286,7 @@ impl Storage for SimulatedStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         match self.crash_outcome(3) {
             Some(0) => {
-                // A creation that fails leaves nothing, as a crash may too.
+                // If the creation fails, it leaves nothing, as a crash in a creation may.
                 let _ = self.state().create(key, bytes.clone());
             }
             Some(1) => {

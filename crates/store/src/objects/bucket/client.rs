@@ -1,6 +1,6 @@
-//! The HTTP client of buckets: it follows no redirection, and takes no more of an answer than one can have.
+//! The HTTP client of buckets: it follows no redirection, and limits the bytes of each answer that is no object.
 //!
-//! A server that leads elsewhere would have the next request carry its credentials there.
+//! After a redirection the next request would carry the credentials to another server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_object = request.method().as_str() == "GET" && request.uri().query().is_none();
         let answer = HttpService::call(&self.0, request).await?;
-        // An object needs no limit here: its reader stops after the bytes that it asked for. Every other answer does.
+        // An object needs no limit here: its reader stops after the bytes that it asked for. Other answers need one.
         let most = if is_object && answer.status().is_success() {
             usize::MAX
         } else {

@@ -22,7 +22,7 @@ const FULL: &str = "the server has no space left, or permits no more: free some 
 /// Texts in an error, each with its kind of fault, whatever the variant of [`Error`]: Amazon refuses expired
 /// credentials with status 400, and a refused listing is an [`Error::Generic`]. The first text that is there counts.
 const ANSWERS: [(&str, FaultKind, &str); 15] = [
-    // The clock may be set at this moment.
+    // Passing, since the clock may be set right during the retries.
     ("<Code>RequestTimeTooSkewed</Code>", Passing, CLOCK),
     ("507 Insufficient Storage", Full, FULL),
     ("QuotaExceeded", Full, FULL),

@@ -15,15 +15,17 @@ use super::failure::unusable;
 /// How long the first requests are repeated: a mistake should show soon.
 const PATIENCE: Duration = Duration::from_secs(20);
 const RACERS: u8 = 16;
-/// The races. The first one also makes the connections, so that the others come closer together.
+/// The number of races. The first one also opens the connections, so that the requests of a later one arrive closer
+/// together.
 const RACES: u32 = 3;
 /// The bytes of an object of a race: enough for several packets.
 const OBJECT_BYTES: usize = 20_000;
 
 impl BucketStorage {
     /// Makes sure that objects can be created, read, listed and removed; and if the bucket `has_journal`, that of many
-    /// creations of one key only one succeeds: on this rests that a table has one coordinator. Servers that ignore the
-    /// condition let all succeed, others some of those that come at the same time. The error says what to do.
+    /// creations of one key only one succeeds, since otherwise a table could have two coordinators. A server that
+    /// ignores the condition lets all of them succeed. Some servers check it, but let several succeed that come at the
+    /// same time. The error says what to do.
     pub(super) async fn probe(&self, has_journal: bool) -> Result<(), OpenError> {
         let storage = self.clone().with_patience(PATIENCE);
         let fail = |error| unusable(&self.bucket, error);

@@ -54,7 +54,7 @@ pub(super) fn sync(folder: &Below) -> Result<(), FileFailure> {
     })
 }
 
-/// Whether an action failed because there is no such object: a folder is none, and a file has none in it.
+/// Whether an action failed because there is no such object: a folder is not an object, and a file contains none.
 fn is_absent(error: &io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
@@ -73,11 +73,12 @@ pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Fil
     let filled = fill(folder, &first, file, name, bytes);
     let done = filled.and_then(|()| sync(folder));
     let removed = if_there(folder.remove(&first));
-    // The first failure says more than one of the clearing up after it.
+    // The first failure says more than a failure to clear up after it.
     done.and_then(|()| Ok(removed.map(drop)?))
 }
 
-/// Makes a file under the first name that is free for an object.
+/// Makes a file under the first of the names `<name>#1`, `<name>#2` and so on that is free. Returns the name and the
+/// file.
 fn open_unfinished(folder: &Below, name: &str) -> io::Result<(String, File)> {
     for number in 1_u32.. {
         let first = format!("{name}#{number}");
@@ -250,7 +251,8 @@ fn is_unfinished(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// As a coordinator does that takes the table over while the last one writes.
+    /// The second thread removes the unfinished file, as a coordinator may that takes the table over while the last one
+    /// writes.
     #[test]
     fn what_is_cleared_away_while_it_is_written_is_written_again() {
         let directory = tempfile::tempdir().unwrap();
@@ -259,7 +261,7 @@ mod tests {
             let name = format!("object-{number}");
             let first = format!("object-{number}#1");
             std::thread::scope(|scope| {
-                // In time, or not.
+                // The removal may come before the object has its name, or too late.
                 scope.spawn(
                     || while folder.remove(&first).is_err() && folder.look(&name).is_err() {},
                 );
@@ -284,7 +286,7 @@ mod tests {
             "{filled:?}"
         );
 
-        // Any other failure is none that is mended by writing again.
+        // After any other failure of a link it does not help to write the file again.
         let (first, file) = open_unfinished(&folder, "object").unwrap();
         let filled = fill(&folder, &first, file, "object#1/object", b"content");
         assert!(
