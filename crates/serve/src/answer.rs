@@ -19,8 +19,8 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66; 120 rows of a cell
-/// 239; 32 heaps of four digits and commas with rules less.
+/// The most bytes of the text of a position. With commas, 63 rows of two digits each take 188 bytes, and 120 rows of
+/// one digit 239. A word takes 66 bytes. 32 heaps of four digits each, with commas and rules, take fewer than 239.
 pub(crate) const TEXT_BYTES_MAX: usize = 256;
 
 /// A response with a text that clients must revalidate.

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `/api/table` | what the table is |
 //! | `/api/position/{position}` | one position: whether it is losing, the winning moves, what they leave |
-//! | `/api/depth/{position}` | how many moves it takes to the end, if the winner hurries and the loser delays, and which |
-//! | `/api/value/{position}` | its Grundy value, and the moves to each smaller one |
+//! | `/api/depth/{position}` | the moves to the end if the winner hurries and the loser delays, and their number |
+//! | `/api/value/{position}` | the Grundy value of a position, and the moves to each smaller value |
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
 //! | `/api/games` | which small games there are, with their rules |
 //! | `/api/games/{game}/{position}` | one position: who wins, all moves and what they leave, why |
 //! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
-//! | `/api/games/{game}/picture/{fixed}/{size}` | the losing positions of poisons with one row of a given length |
+//! | `/api/games/{game}/picture/{fixed}/{size}` | the losing positions of `poisons` with one row of a given length |
 //!
 //! `openapi.json` describes every field. A test compares its schemas with the types of the answers.
 
@@ -31,12 +31,12 @@ use crate::games;
 use crate::question_threads::has_time;
 use crate::site::Site;
 
-/// The most positions inside one whose depth is computed, in some milliseconds.
+/// The most positions inside a position whose depth is computed. The computation takes some milliseconds.
 pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 
 /// The longest row or column of a position that the table does not have.
 pub(crate) const LENGTH_MAX: u32 = 10_000;
-/// The limits of a position that is solved without the table: it takes half a second or so.
+/// The limits of a position that is solved without the table. Solving it takes half a second or so at most.
 pub(crate) const SOLVE_LIMITS: SolveLimits = SolveLimits {
     inside: 1 << 21,
     lower_rows: 1 << 21,
@@ -87,7 +87,7 @@ pub(crate) async fn position(
         (Ok(_), Err(other)) => return Err(other),
         (Err(error), _) => error.into(),
     };
-    // On the thread for games, so that these questions delay none to the table.
+    // This runs on the thread for games, so that it delays no question to the table.
     let question = move || solve(&rows, SOLVE_LIMITS, |_| has_time());
     let answer = site.solving_threads.run(question).await?;
     let answer = answer.map_err(|error| match (refusal, error) {

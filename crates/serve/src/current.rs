@@ -1,5 +1,5 @@
-//! The tables that answer questions: of the finished ones, that of losing positions with the most bits, and that of
-//! values with the most tiles, open. A newly published table is noticed, and opened before it replaces the one in use.
+//! The open tables that answer questions: the finished table of losing positions with the most bits, and the finished
+//! table of values with the most tiles. A newly published table is opened before it replaces the table in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Current {
     cache_bytes: u64,
     losing: Mutex<Now<OpenTable>>,
     values: Mutex<Now<Values>>,
-    /// The answer to `/api/status`.
+    /// The answer to `/api/status` where there is no job.
     pub(crate) status: watch::Sender<StatusText>,
 }
 
@@ -89,7 +89,8 @@ impl Current {
         self.values.lock().clone().map(|(_, table)| table)
     }
 
-    /// Puts the largest finished table of a kind that can be opened in `place`, unless it is there.
+    /// Opens the largest finished table of this `kind` that is undamaged, and puts it in `place`, unless it is there
+    /// already. Puts a refusal there if no table can be opened.
     fn renew<T>(
         &self,
         place: &Mutex<Now<T>>,

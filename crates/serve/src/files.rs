@@ -1,5 +1,5 @@
 //! Files, whole or in part: which bytes a request wants, by `If-None-Match`, `Range` and `If-Range` of RFC 9110, and
-//! the bytes on their way.
+//! the body that sends them.
 //!
 //! The crate `headers` reads these headers, but does not say which answer follows from them. So this module reads them
 //! itself, in thirty lines.
@@ -30,7 +30,7 @@ use crate::question_threads::blocking;
 
 /// The most bytes of a file per read.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// The chunks that wait for the network. One more may be read, and wait for room among them.
+/// The most chunks in the queue for the network. The task that fills the queue may hold one more.
 const CHUNKS_AHEAD: usize = 1;
 
 /// File names carry no version, so clients must revalidate; the entity tag is the SHA-256.
@@ -147,7 +147,7 @@ fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(tags), Ok(etag)) = (tags.to_str(), etag.to_str()) else {
         return false;
     };
-    // The tags here have no commas.
+    // The tags of this server have no commas.
     tags.split(',').map(str::trim).any(|tag| {
         let tag = tag.strip_prefix("W/").unwrap_or(tag);
         tag == "*" || tag == etag
@@ -182,8 +182,9 @@ pub struct ChunkBody {
 }
 
 impl ChunkBody {
-    /// A body of `length` bytes, if known. The task of `fill` sends the bytes. An empty chunk ends a body of
-    /// unknown length. If the task ends before that, or before all `length` bytes, the body ends with an error.
+    /// A body of `length` bytes, or of unknown length. A task that runs the future of `fill` sends the bytes. An empty
+    /// chunk ends a body of unknown length. If the task ends before that chunk, or before all `length` bytes, the body
+    /// ends with an error.
     #[expect(
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"

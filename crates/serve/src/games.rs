@@ -7,16 +7,16 @@ use serde::Serialize;
 use crate::answer::{Refusal, json, number};
 use crate::question_threads::has_time;
 
-/// The limits of a search: boards of 8x8 are within them, in 10 MiB.
+/// The limits of a search. A board of 8x8 is within them, and takes 10 MiB.
 pub(crate) const EFFORT: Effort = Effort {
     moves: 1 << 20,
     has_time,
 };
-/// The most moves of an answer, of some 200 bytes each: those of 3x1000.
+/// The most moves of an answer, of some 200 bytes each. A board of 3x1000 has so many.
 pub(crate) const LISTED_MOVES_MAX: usize = 3000;
 /// The most positions of a list, of some 100 bytes each at the most.
 pub(crate) const LISTED_MAX: usize = 1 << 14;
-/// The most columns of lists and pictures of poisons.
+/// The most columns of lists and pictures of the game `poisons`.
 const COLUMNS_MAX: usize = 300;
 
 /// A game and its rules.

@@ -12,7 +12,7 @@ use crate::question_threads::spawn_blocking;
 /// The result of work that is done once, on one thread for all requests.
 type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;
 
-/// The work, after the first request.
+/// A result that the first request starts to compute. None before the first request, and after a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The openings, and the same as JSON.
 type OpeningList = (Arc<Vec<Opening>>, Bytes);
 
-/// Dropping it ends the counting.
+/// An open table of losing positions. Dropping it ends the counting of its positions by area.
 #[derive(Debug)]
 pub(crate) struct OpenTable {
     pub(crate) table: Arc<Table>,
@@ -149,7 +149,7 @@ impl OpenTable {
             let openings = chomp_query::openings(&*table);
             let openings = openings.map_err(|error| published.refuse_logging_damage(&error))?;
             let all = with_boxes(openings.clone(), &published.directory).unwrap_or_else(|error| {
-                // Without the boxes, the list has the openings of the table alone.
+                // If a file of boxes is unusable, the list has the openings of the table alone.
                 published.refuse_logging_damage(&error);
                 openings
             });
@@ -200,7 +200,7 @@ pub(crate) fn count_by_area(
     bits: u32,
     mut watch: impl FnMut(u64) -> bool,
 ) -> Result<Vec<u64>, TableError> {
-    // The largest area is that of the square, or nearly.
+    // The position with the largest area is a square, or a rectangle whose sides differ by one.
     let mut by_area = vec![0; (1 + bits / 2 * bits.div_ceil(2)) as usize];
     let mut so_far = 0;
     for piece in table.words() {

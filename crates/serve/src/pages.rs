@@ -43,7 +43,7 @@ enum Needs {
     Table,
     /// A server: the page is about a job or a small game.
     Server,
-    /// None: the page is about the files.
+    /// No server and no table: the page describes the files.
     Files,
 }
 
@@ -129,7 +129,8 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
 ];
 
 impl Page<'_> {
-    /// With `only_files`, for a host of plain files. The texts are parts of the program, and need no escapes.
+    /// The HTML of the page; with `only_files`, for a host of plain files. The texts come from this program, and need
+    /// no escapes.
     fn html(&self, only_files: bool) -> String {
         let root = if self.path.matches('/').count() > 1 {
             "../"
@@ -162,7 +163,7 @@ impl Page<'_> {
             .replace("{description}", self.description)
             .replace("{rules}", self.rules);
         if only_files {
-            // On a host of plain files, the names have their extension.
+            // On a host of plain files, a page has its path with `.html`.
             for path in PAGES.iter().map(|page| page.path).chain(["/files"]) {
                 let name = path.trim_start_matches('/');
                 html = html.replace(

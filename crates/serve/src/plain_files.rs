@@ -13,9 +13,10 @@ use crate::pages;
 /// A file: its path, its bytes.
 pub type PlainFile = (String, Vec<u8>);
 
-/// The pages that need no server, and the data about the positions of at most `bits` bits that they need from `table`,
-/// as files with their paths. None if `watch`, which gets the number of stored words counted, breaks. `about` is the
-/// content of the page about the files, as HTML. The files `box-….json` are in `directory`.
+/// The pages that need no server, and the data that they need, as files with their paths. The data are about the
+/// positions of `table` with at most `bits` bits, and the openings in the files `box-….json` of `directory`. `about` is
+/// the content of the page about the files, as HTML. `watch` gets the number of stored words counted so far. If it
+/// returns `Break`, the result is None.
 pub fn plain_files(
     table: &Table,
     directory: &Path,

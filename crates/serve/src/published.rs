@@ -38,7 +38,7 @@ pub(crate) struct Published {
 /// The stamp of a manifest, and the table; none if it is damaged.
 type Known = (Stamp, Option<Arc<PublishedTable>>);
 
-/// A finished table, as its manifest described it when that was read.
+/// A finished table, as described by its manifest at the time when the manifest was read.
 #[derive(Debug)]
 pub(crate) struct PublishedTable {
     pub(crate) folder: PathBuf,
@@ -162,7 +162,7 @@ impl Published {
         self.log_damage(&format!("cannot read {path}: {what}"))
     }
 
-    /// Logs damage for the owner, and answers without saying where it is.
+    /// Logs the damage for the owner. The refusal for the client does not say where the damage is.
     pub(crate) fn log_damage(&self, what: &str) -> Refusal {
         let now = Instant::now();
         let mut logged = self.logged.lock();
@@ -234,8 +234,7 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
     Ok(digest.finish())
 }
 
-/// The page with links to the files of a table. The names are those that a checked manifest can have, and need no
-/// escapes.
+/// The page with links to the files of a table. A checked manifest has only names that need no escapes in HTML.
 fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> String {
     let (table, fingerprint) = (manifest.table(), manifest.fingerprint());
     let line =
@@ -256,8 +255,8 @@ fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> St
 mod tests {
     use super::*;
 
-    /// The damage that is noted as logged, with its times. The log itself is no evidence: a callsite of tracing that
-    /// another test of the process meets first may be switched off.
+    /// The damage that is noted as logged, each with its time. The log itself cannot be tested: `tracing` may have
+    /// switched off a callsite that another test of this process reached first.
     fn logged(published: &Published) -> Vec<(String, Instant)> {
         let logged = published.logged.lock();
         logged
@@ -280,7 +279,7 @@ mod tests {
         fs::write(&manifest, &good[1..]).unwrap();
         let start = Instant::now();
         for _ in 0..5 {
-            // The manifest is read again, as no table is known any more.
+            // Forgets all tables, so that the manifest is read again.
             published.known.lock().clear();
             assert!(published.finished().eq([losing(8)]));
             published.file("table-10", MANIFEST_NAME).unwrap_err();
@@ -293,7 +292,7 @@ mod tests {
         }
         fs::write(&manifest, &good).unwrap();
         assert!(published.finished().eq([losing(8), losing(10)]));
-        // Not all damage of a broken disk fits into the log.
+        // The log has a limit for the different damages of a broken disk.
         for number in 0..2 * DAMAGES_MAX {
             published.log_damage(&number.to_string());
         }

@@ -27,7 +27,7 @@ const NICE_MAX: i32 = 19;
 pub struct QuestionLimits {
     /// The CPU time of one question.
     pub time: Duration,
-    /// Whether their threads yield to all others.
+    /// Whether the threads of questions yield to all other threads.
     pub yields: bool,
 }
 

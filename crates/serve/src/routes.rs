@@ -181,7 +181,8 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| host(origin).as_deref() != text(HOST))
 }
 
-/// Reserves memory for the answer until it is sent; 503 if none is left. Answers below [`ANSWER_UNIT_BYTES`] are free.
+/// Reserves memory for the answer until it is sent; 503 if too little is left. Answers below [`ANSWER_UNIT_BYTES`] are
+/// free.
 fn held(response: Response, answers: &Arc<Semaphore>) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     let units = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");

@@ -40,7 +40,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Opens the largest tables of the directory, and follows new ones from then on.
+    /// Opens the largest tables of the directory, and later replaces them by larger ones when these are published.
     #[expect(clippy::disallowed_methods, reason = "ends with the last clone")]
     pub async fn open(options: SiteOptions) -> Site {
         let published = Arc::new(Published::new(options.directory));

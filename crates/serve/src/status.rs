@@ -28,7 +28,8 @@ const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// The longest time without a byte: peers and proxies close connections that seem dead.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// Around the JSON of an event. All subscribers share the bytes, while axum's own events would be built for each.
+/// The bytes before the JSON of an event; [`AFTER`] follows it. All subscribers share the bytes of an event, while axum
+/// would build its own events for each subscriber.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
 /// A comment in the stream, which clients ignore.
@@ -36,12 +37,12 @@ const SIGN: &[u8] = b": still here\n\n";
 
 const EVENTS: &str = "text/event-stream";
 
-/// A status as JSON, ready to be sent as an event.
+/// A status as JSON, ready to be sent as an event. The default is empty: there is no status yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusText(Bytes);
 
 impl StatusText {
-    /// The default is no status yet. Panics if `status` cannot be JSON, as a map whose keys are no strings.
+    /// Serializes `status`. Panics if it cannot be JSON, such as a map whose keys are not strings.
     pub fn new(status: &impl Serialize) -> StatusText {
         let mut event = BEFORE.as_bytes().to_vec();
         serde_json::to_writer(&mut event, status).expect("texts, numbers and lists become JSON");
@@ -163,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A slow reader has one event, of the bytes that all have, and then the newest.
+    /// A slow reader gets one event, whose bytes all subscribers share, and then the newest event.
     #[tokio::test(start_paused = true)]
     async fn an_event_is_the_newest_and_a_sign_comes_when_there_is_none() {
         let texts: Vec<StatusText> = (0..100)

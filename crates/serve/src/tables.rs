@@ -51,7 +51,8 @@ pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     Ok(json(&site.read(list).await?))
 }
 
-/// Redirects to the folder with its last slash; relatively, as a proxy may put the server below a path.
+/// Redirects to the same path with a slash at its end. The address is relative, as a proxy may put the server below a
+/// path.
 pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
     let folder = request.uri.path().trim_start_matches('/').to_owned();
     let location = [(LOCATION, format!("{folder}/"))];

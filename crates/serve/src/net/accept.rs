@@ -36,8 +36,9 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all slots
-    /// but a reserve for other peers. The reserve is needed as other users of the machine of a proxy have its address.
+    /// The slots that `limits` allow. `trusted` has the addresses of proxies that limit their clients. A proxy may use
+    /// all slots but a reserve for other peers: other users of its machine have its address too, and could otherwise
+    /// take all slots.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
         Permits(Arc::new(Slots {
             limits: *limits,
@@ -47,8 +48,8 @@ impl Permits {
         }))
     }
 
-    /// Takes a slot. None if a limit is reached. Only the proxy can open its socket file, so it may use the reserve
-    /// too.
+    /// Takes a slot. None if a limit is reached. Connections over the socket file may use the reserve too, as only the
+    /// proxy can open that file.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
         let of_address = if address == PROXY {
@@ -92,7 +93,8 @@ impl Drop for Permit {
     }
 }
 
-/// The address that a connection counts for: one host has 2^64 addresses of IPv6.
+/// The address under which a connection is counted. For IPv6 it is the network of 64 bits, as one host can use all
+/// addresses of its network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -102,10 +104,11 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Serves the connections of one listener until the server stops, and then until they are done.
+/// Serves the connections of one listener until the server stops. After that, open connections have
+/// [`Limits::drain_time`] to end.
 pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Shared>) {
     let Endpoint { listener, router } = endpoint;
-    // Listeners are made with a backlog of 128.
+    // tokio makes listeners with a backlog of 128. A second call of `listen` raises it.
     if let Listener::Port(port) = &listener
         && let Err(error) = SockRef::from(port).listen(BACKLOG)
     {
@@ -131,7 +134,7 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
                 continue;
             }
             Err(error) => {
-                // Without descriptors no connection is accepted, and nothing but time helps.
+                // The process may have no descriptor left. It can only wait until it has closed some.
                 tracing::warn!("connections cannot be accepted, trying again: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -144,7 +147,7 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
         let (router, shared) = (router.clone(), Arc::clone(&shared));
         connections.spawn(async move {
             let served = async { Box::pin(serve(stream?, router, shared)).await };
-            // Any program may connect to an open port and break off.
+            // Any program may connect to an open port and break off, so the owner needs no warning.
             if let Err(error) = served.await {
                 tracing::debug!("the connection of {peer} ended: {error}");
             }

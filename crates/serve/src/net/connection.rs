@@ -1,8 +1,8 @@
 //! Serves HTTP over one connection, and ends one that stands still.
 //!
-//! A connection stands still if it has no call, or if its peer reads no bytes. The server may need any time for an
-//! answer. hyper limits how long the head of an HTTP/1 request takes, and finds out whether the peer of a quiet HTTP/2
-//! connection is there.
+//! A connection stands still if it has no call, or if its peer reads no bytes. A connection that waits for an answer of
+//! the server does not stand still, however long that takes. hyper limits how long the head of an HTTP/1 request takes,
+//! and finds out whether the peer of a quiet HTTP/2 connection is there.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -104,7 +104,7 @@ pub(super) async fn serve(
         let call = Call::begin(&calls);
         let mut request = request.map(|body| Body::new(TimeoutBody::new(still_time, body)));
         request.extensions_mut().insert(stopping.clone());
-        // A router is always ready.
+        // An axum router is always ready, so `poll_ready` need not be called.
         let answer = router.clone().call(request);
         async move {
             let answer = answer.await?;
@@ -118,13 +118,13 @@ pub(super) async fn serve(
         () = shared.stop.cancelled() => {}
         () = progress.stands_still(still_time) => {}
     }
-    // An honest peer closes the connection when it is told to.
+    // hyper ends the connection after its open calls. If they take longer than `drain_time`, it is dropped.
     connection.as_mut().graceful_shutdown();
     let ended = timeout(shared.limits.drain_time, connection).await;
     ended.unwrap_or_else(|_| Err("it stood still, or the server ends".into()))
 }
 
-/// The body, which keeps `held` until it is sent.
+/// The same body, which owns `held` and drops it after it is sent or given up.
 pub(crate) fn holding(body: Body, held: impl Send + 'static) -> Body {
     Body::new(body.map_err(move |error| {
         let _ = &held;
@@ -138,7 +138,7 @@ struct Progress(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The calls whose whole answer hyper does not have yet.
+    /// The number of calls whose answer hyper does not have in full yet.
     calls: usize,
     /// Whether a write waits until the peer takes earlier bytes.
     is_blocked: bool,

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-/// Memory for answers that peers have not read yet, in units of [`ANSWER_UNIT_BYTES`]. Smaller answers are not counted:
-/// no more of them are under way than calls.
+/// Memory for answers that peers have not read yet, in units of [`ANSWER_UNIT_BYTES`]. Answers smaller than a unit are
+/// not counted, as the limits of connections and calls suffice for them.
 pub const ANSWER_UNITS: usize = 64 << 8;
 /// The unit in which [`ANSWER_UNITS`] counts.
 pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
-/// The most bytes of an answer that count: a shard is read as it is sent, and a manifest is in memory once for all.
+/// The most bytes that are counted for one answer. A longer answer needs no more memory of its own: a shard is read in
+/// chunks while it is sent, and all answers with a manifest share its bytes.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Subscribers to the status of a job at a time. Each keeps one unsent status in memory.
 pub const SUBSCRIBERS_MAX: usize = 256;
-/// The most questions that wait for a thread. The last one waits a fraction of a second, as a warm lookup takes a tenth
-/// of a millisecond.
+/// The most questions that wait for a thread. The last question of a full queue waits a fraction of a second, as a warm
+/// lookup takes a tenth of a millisecond.
 pub const QUESTIONS: usize = 1024;
 /// The most questions about small games, and about positions beyond the table, that wait. One takes half a second or so
 /// at most.
@@ -41,7 +42,7 @@ pub struct Limits {
     /// How long a connection may stand still: without a call, or while its peer sends nothing of a body that is read,
     /// or takes nothing of what is written. Workers send a heartbeat every few seconds.
     pub still_time: Duration,
-    /// How often a quiet HTTP/2 connection is checked, and how long the answer may take.
+    /// How often a quiet HTTP/2 connection is pinged, and how long the peer may take to answer the ping.
     pub keepalive: Duration,
     /// The most bytes of the head of a request. Its longest header is a token, and tokens are short.
     pub header_bytes: u32,

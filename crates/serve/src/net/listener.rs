@@ -16,7 +16,7 @@ use super::limits::{BACKLOG, GONE_TIME, UNSENT_BYTES};
 /// The rights on a socket file: for its owner, and for the proxy, which is of its group.
 const MODE: u32 = 0o660;
 
-/// The address of the proxy at a socket file: one that no peer at a port has.
+/// Stands for the address of a proxy that connects over a socket file. No peer at a port has this address.
 pub(super) const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// A source of connections.
@@ -33,7 +33,8 @@ pub enum Listener {
 pub struct SocketFile {
     path: PathBuf,
     listener: UnixListener,
-    /// Held until the file is removed, and while a file is replaced.
+    /// Keeps other processes from replacing the file. It is acquired before the file is made, and released after the
+    /// file is removed.
     _lock: Lock,
 }
 
@@ -49,7 +50,7 @@ impl SocketFile {
         let address = SockAddr::unix(path)?;
         let socket = || {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            // If the queue of a listener is full, `connect` fails at once, and does not wait.
+            // Makes `connect` fail at once, and not wait, if the queue of a listener is full.
             socket.set_nonblocking(true)?;
             io::Result::Ok(socket)
         };
@@ -62,7 +63,7 @@ impl SocketFile {
         }
         let socket = socket()?;
         socket.bind(&address)?;
-        // Nobody can connect before it listens.
+        // The socket does not listen yet, so nobody can connect before the permissions are set.
         fs::set_permissions(path, Permissions::from_mode(MODE))?;
         socket.listen(BACKLOG)?;
         Ok(SocketFile {
@@ -81,7 +82,7 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// The next connection, if it can be used, and the address of its peer.
+    /// The next connection, or the error that makes it unusable, and the address of its peer.
     pub(super) async fn accept(&self) -> io::Result<(io::Result<Box<dyn Stream>>, SocketAddr)> {
         Ok(match self {
             Listener::Port(listener) => {

@@ -5,9 +5,10 @@
 //! | [`limits`] | every bound, with its reason |
 //! | `accept` | accepts connections, up to a limit in all and per address |
 //! | `listener` | a port, or a socket file for a proxy on this machine |
-//! | `connection` | shakes hands, serves HTTP over one, and ends one that stands still |
+//! | `connection` | the TLS handshake and HTTP over one connection, and its end if it stands still |
 //!
-//! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by their first bytes.
+//! One [`Router`] answers gRPC calls and requests for pages. The first bytes of a connection show whether the peer
+//! speaks HTTP/2 or HTTP/1.
 
 mod accept;
 mod connection;

@@ -21,7 +21,7 @@ const LARGE_BYTES: usize = 24 << 20;
 /// The bytes of an answer that a connection without a socket holds while its peer does not read.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Limits of which each is reached in a test.
+/// Short limits: a test reaches each of them.
 fn hasty() -> Limits {
     Limits {
         tls_time: Duration::from_millis(600),
@@ -33,7 +33,7 @@ fn hasty() -> Limits {
     }
 }
 
-/// Limits for a piped connection of which those for standing still are reached.
+/// Limits for a piped connection: short times for standing still and draining, long times for all else.
 fn still() -> Limits {
     Limits {
         still_time: Duration::from_secs(1),
@@ -169,9 +169,9 @@ const POST: &[u8] = b"POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0chomping";
-/// A frame of headers that says it is longer than what comes.
+/// A frame of headers, with a length that is larger than the bytes that follow.
 const HALF_HEADERS: &[u8] = b"\0\0\x20\x01\x04\0\0\0\x01\x82";
-/// A hello of TLS, or its beginning.
+/// The beginning of a TLS `ClientHello`.
 const TLS_HELLO: &[u8] = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,7 +232,7 @@ async fn drops_and_pings_keep_no_connection() {
     peer.send(b"GET / HTTP/1.1\r\nx: y").await;
     let took = peer.repeats(b"y", pause).await;
     assert!(took < 2 * hasty().header_time, "{took:?}");
-    // One that asks now and then stays, and the server may take any time for an answer.
+    // A peer that sends a request now and then keeps its connection, however long the answers take.
     let mut honest = piped(still());
     for path in ["/", "/slow", "/", "/slow"] {
         assert!(honest.ask(path).await.ends_with("good"));
@@ -244,7 +244,7 @@ async fn drops_and_pings_keep_no_connection() {
 async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
     let mut peer = piped(still());
     peer.send(GET_LARGE).await;
-    // A small piece at a time, for several times as long as nothing may move.
+    // Reads a small piece at a time, for five times `still_time`.
     let (start, mut buffer, mut all) = (Instant::now(), vec![0; 256 << 10], 0);
     while start.elapsed() < 5 * still().still_time {
         all += peer.0.read(&mut buffer).await.unwrap();
@@ -303,7 +303,7 @@ async fn the_end_waits_for_calls_but_not_for_ever() {
         busy.read_to_end(&mut all).await.unwrap();
         all.len()
     };
-    // Nobody else is waited for: that would take hours.
+    // The server waits for the download alone. Waiting for the end of `silent` and `idle` would take hours.
     let both = async { tokio::join!(server.server.stop(), download) };
     let ((), bytes) = arrives("the end of the server", both).await;
     assert!(bytes > LARGE_BYTES, "{bytes}");
