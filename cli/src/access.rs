@@ -94,8 +94,8 @@ pub(crate) fn list_file(home: &Path) -> PathBuf {
     home.join(PARTICIPANTS_NAME)
 }
 
-/// The token of the owner of the table in `home`, which is in the access file `known` from an earlier start. If it is
-/// not, or others could read it there, the owner gets a new one.
+/// The token of the owner of the table in `home`: the token in the access file `known` of an earlier start or, if that
+/// file has no valid token or others could read it, a new token.
 pub(crate) fn keep_or_renew_owner_token(home: &Path, known: &Path) -> anyhow::Result<Token> {
     let known = Access::read(known).ok().and_then(|access| access.token);
     Ok(Participants::change(&list_file(home), |list| {

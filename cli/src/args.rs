@@ -285,7 +285,7 @@ mod tests {
                         parsed += 1;
                     }
                 }
-                // In the text, where values are left to the reader, each flag is one of the command.
+                // In prose, commands may lack values, so only the names of their flags are checked.
                 let spans = block.split('`').skip(1).step_by(2);
                 for words in spans.filter(|_| number % 2 == 0).flat_map(commands) {
                     let mut command = &program;

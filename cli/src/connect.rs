@@ -82,7 +82,8 @@ pub(crate) async fn explain(
     }
 }
 
-/// The access to a coordinator by its address alone.
+/// The access to the coordinator at `url`: certificate and token are from the access file that it left on this machine,
+/// if there is one.
 pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
     let file = local::folder().and_then(|folder| local::file(&folder, url));
     let (ca, token) = match file {

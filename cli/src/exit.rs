@@ -53,7 +53,7 @@ pub(crate) enum Interruption {
     Resumable,
     #[error("stopped early: nothing is kept, the same command starts from the beginning")]
     Lost,
-    /// The program prints no message: there is none, or it was printed before.
+    /// The command has printed a message of its own.
     #[error("stopped early")]
     Silent,
 }

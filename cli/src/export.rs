@@ -83,7 +83,6 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Format>())
 }
 
-/// The names of stdout, and of what takes all bytes and keeps none.
 const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 const NOWHERE: &str = "/dev/null";
 

@@ -58,7 +58,7 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
             _ => None,
         }),
         of(cause, |error| match error {
-            // More than any table has.
+            // No table has positions of so many bits or tiles.
             PositionError::TooLarge { .. } | PositionError::TooManyTiles(_) => Some(Exit::Refused),
             _ => Some(Exit::Usage),
         }),

@@ -85,10 +85,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// This program with its version, as files and reports name it.
 const SOFTWARE: &str = concat!("chomp ", env!("CARGO_PKG_VERSION"));
 
-/// The most threads for calls and the store; evaluation has its own.
+/// The most threads for calls and the store, except in a server or a coordinator. Evaluation has threads of its own.
 const IO_THREADS: usize = 2;
 
-/// The threads for files and other short work.
+/// The threads that the runtime may start besides, for files and other short work.
 const SPARE_THREADS: usize = 4;
 
 /// How long the program waits at its end for work in the background.
@@ -100,9 +100,10 @@ const LAYOUT: &[char] = &['\n', '\t'];
 /// Overrides for tests: shorter times, a fixed rate of checks, and an instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct TestOverrides {
-    /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.
+    /// The divisor of the durations of leases, of the times after which a worker counts as silent or slow, and of the
+    /// pauses between lines of progress.
     pub leases: u32,
-    /// Divides the limits of connections, and the patience with servers.
+    /// The divisor of the time limits of connections and questions, and of the patience with servers.
     pub limits: u32,
     /// Of 1,000 ranges, the number that a coordinator selects for a check; by default, as the plan chooses.
     pub checks_per_1000: Option<u32>,

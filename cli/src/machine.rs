@@ -88,7 +88,8 @@ pub(crate) fn memory_limit() -> anyhow::Result<(u64, &'static str)> {
     Ok(smallest.expect("there are four"))
 }
 
-/// The error that `given` bytes of memory are fewer than the `needed` ones; `more` goes on about other ways.
+/// The error that `given` bytes of memory are fewer than the `needed` ones. Its message ends with `more`: a reason, or
+/// another remedy.
 pub(crate) fn too_little_memory(given: u64, needed: u64, more: &str) -> anyhow::Error {
     let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
     usage(format!(
@@ -229,7 +230,6 @@ mod tests {
         }
     }
 
-    /// Whatever the machine, 40 bits can be built with this.
     #[test]
     fn two_gibibytes_are_enough_for_forty_bits() {
         const MEMORY: u64 = 2 << 30;

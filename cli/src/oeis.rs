@@ -51,7 +51,8 @@ pub(crate) struct OeisArgs {
     pub(crate) share: ShareArgs,
 }
 
-/// Of each sequence the name, the n of its first term, how many terms boards of some size give, and what it is.
+/// Each line has the name of a sequence, the n of its first term, the number of terms for each size of boards, and a
+/// description. The number is one with `each`, the size with `triangle`, and any with `list`.
 const SEQUENCES: &str = "\
 A112470     0 each     losing positions of n tiles
 A112471     0 each     winning positions of n tiles
@@ -146,7 +147,7 @@ struct TermSources {
 }
 
 impl TermSources {
-    /// The first terms of a sequence, of boards that are hardly larger than they have to be.
+    /// The first `wanted` terms of a sequence. The size of the boards is doubled until they give as many.
     fn first(&self, name: &str, growth: &str, wanted: usize) -> Found {
         let is_enough = |&rows: &usize| rows * (rows + 1) / 2 >= wanted;
         let mut size = match growth {
@@ -335,7 +336,7 @@ impl TermSources {
         Ok(goes_on.then_some(()).ok_or(Interruption::Lost)?)
     }
 
-    /// The losing positions of `rows` rows and at most `columns` columns.
+    /// The tally of the losing positions of at most `rows` rows and `columns` columns.
     fn tally(&self, rows: usize, columns: usize) -> anyhow::Result<FewTally> {
         let mut tally = FewTally::new(rows, columns);
         self.few(rows, columns, |tails| tally.add(tails))?;
@@ -353,7 +354,7 @@ impl TermSources {
         Ok(openings.map(|((_, n), moves)| (n.into(), moves[0].0.into(), moves[0].1.into())))
     }
 
-    /// The losing positions inside some boards inside a square.
+    /// For each of `boards`, which lie inside a square of this side, the number of losing positions inside it.
     fn square(&self, side: usize, boards: impl Iterator<Item = (usize, usize)>) -> Found {
         let (bounds, threads) = (Bounds::new(side, side)?, self.share.threads());
         let memory = Memory::of(&bounds, threads).whole;
@@ -364,7 +365,8 @@ impl TermSources {
         Ok(boards.map(|(m, n)| summary.losing(m, n)).collect())
     }
 
-    /// The losing positions inside n x n x n, or `a` x n x n if the first side is less than the others.
+    /// For n = 1, 2, …, the number of losing positions inside n x n x n or, if the first side a is less than the
+    /// others, inside a x n x n.
     fn space(&self, sides: [usize; 3]) -> Found {
         let space = Space::new(sides).map_err(|error| usage(error.to_string()))?;
         boxes::enough(&self.share, space.memory(), "")?;
@@ -377,7 +379,8 @@ impl TermSources {
     }
 }
 
-/// The depths or values of some boards inside one.
+/// The depth or the value, as `settle` finds them, of each of `boards`, which lie inside a board of `rows` rows and
+/// `columns` columns.
 fn settled(
     settle: fn(&[u32], u64) -> Result<Inside, TooManyInside>,
     (rows, columns): (usize, usize),

@@ -147,7 +147,7 @@ impl OwnedStore {
     }
 
     pub(crate) async fn journal(&self, size: u32) -> Result<Journal, StoreError> {
-        // The secret by which workers know this coordinator, and the number that names a new table.
+        // One number is both the secret by which workers recognize this coordinator and the name of a new table.
         let random = fastrand::u64(..);
         let storage = Arc::clone(&self.storage);
         Journal::open(storage, self.range_bits, size, random, random).await

@@ -241,8 +241,8 @@ impl Display {
         self.follow(progress, work, view).await
     }
 
-    /// Does `work` on a thread that may block, and meanwhile shows the stage that it reports; with `--json`, as events
-    /// of this name.
+    /// Does `work` on a thread that may block, and meanwhile shows the stage that it reports. With `--json`, it
+    /// writes events of the name `event`.
     pub(crate) async fn during<T: Send + 'static>(
         &self,
         event: &'static str,
@@ -357,7 +357,7 @@ fn regularly(every: Duration) -> Interval {
 }
 
 impl Event {
-    /// Control characters are escaped in JSON.
+    /// The event as a line of JSON. Control characters that JSON permits are escaped too.
     fn line(&self) -> String {
         let line = serde_json::to_string(self).expect("an event has a form in JSON");
         format!("{}\n", escape_control(&line, &[]))

@@ -28,10 +28,10 @@ use crate::source;
 /// The fewest bits of a table whose ranges are restored. The ranges of a smaller table are computed as fast.
 const BITS_MIN: u32 = 24;
 
-/// The part of the memory that restored ranges take before they are written.
+/// Restored ranges are written when they take more than the memory divided by this.
 const WAITING_SHARE: u64 = 16;
 
-/// Whether the ranges of a table of `bits` bits are restored for one of `size`, if they are not there.
+/// Whether a job of `size` bits restores the ranges that it lacks from a published table of `bits` bits.
 pub(crate) fn would_be_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
     bits < size && bits >= BITS_MIN.max(range_bits.get())
 }
@@ -129,7 +129,7 @@ struct RecordKeeper {
     /// The number of participants that have computed each range, as the manifest of the table says.
     replicas: u32,
     parts: AtomicU64,
-    /// The records that are in no part yet: a part may have ranges of several regions.
+    /// The records that are in no part yet. They are collected because `Restorer` gives few ranges at a time.
     waiting: Mutex<WaitingRecords>,
     waiting_bytes_max: usize,
     runtime: Handle,

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     let starting = async { starting.await.with_context(in_table) };
     let (coordinator, config) = unless_stopped(&stop, starting).await?;
     let journal = coordinator.journal();
-    // If the job stops by itself, the worker has no report.
+    // The result is None if the job stops before its end: the worker is then dropped, without a report.
     let work = Box::pin(async {
         tokio::select! {
             worker = chomp_worker::run(config, 1, stop) => worker.map(Some),
@@ -103,7 +103,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     }
 }
 
-/// Waits until the job stops for another reason than its end.
+/// Waits until the job stops before the table is finished. Never returns if the table is finished.
 async fn stopped_by_itself(coordinator: &Coordinator) {
     if coordinator.ended().await == Phase::Finished {
         // The worker ends by itself, as it learns of the end from its next call.

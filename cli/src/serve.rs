@@ -113,8 +113,8 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
     // An address in use is reported before a download. The listener is dropped, so nobody can connect until the table
     // is there.
     drop(args.http.listen().await?);
-    // A fault of the table is reported now, and not with the first question.
     let mut table = download::download_if_elsewhere(&args.source, display, &stop).await?;
+    // A downloaded table has the path of its own folder. The directory that the folder is in is served.
     if let TablePlace::Elsewhere(_) = args.source.table {
         table.pop();
     }

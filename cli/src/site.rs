@@ -281,7 +281,7 @@ fn about(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     filled(&text, manifest, bits, elsewhere)
 }
 
-/// The card of the folder, as hosts of data sets read it.
+/// The file `README.md`. It begins with the metadata that hosts of data sets read.
 fn card(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     let limits = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B"];
     let class = manifest.stored.max(1).ilog10().saturating_sub(2) as usize;
@@ -293,7 +293,8 @@ fn card(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     filled(&text, manifest, bits, elsewhere)
 }
 
-/// A text with what the table is, about which positions the pages answer, and where the files of the table are.
+/// Fills in the placeholders of `text`: the facts of the table, the most bits about which the pages answer, and the
+/// place of the files of the table.
 fn filled(text: &str, manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     let [losing, stored] =
         [manifest.losing, manifest.stored].map(|count| HumanCount(count).to_string());

@@ -26,7 +26,7 @@ impl Grant {
         let cpus = number("SLURM_CPUS_ON_NODE");
         let whole = || number("SLURM_MEM_PER_NODE");
         let by_cpu = || number("SLURM_MEM_PER_CPU")?.checked_mul(cpus?);
-        // No limit is written as 0.
+        // 0 means that there is no limit.
         let mebibytes = whole().or_else(by_cpu).filter(|&mebibytes| mebibytes > 0);
         Grant {
             cpus: cpus.and_then(|cpus| NonZeroUsize::new((cpus / tasks).max(1))),

@@ -347,7 +347,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let work = forecast::JobCost::new(size, range_bits);
     let done = work.fraction_done(&head::layers(size, range_bits), &done);
     let time = Duration::from_secs(seconds);
-    // As fast as until now.
+    // The forecast assumes that the job goes on at its average pace so far.
     let left = time_left(0.0, done, time);
     let seconds_left = left.map(|left| left.as_secs_f64());
     let left = left.map(|left| format!(", {} left", HumanDuration(left)));

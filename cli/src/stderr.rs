@@ -102,7 +102,7 @@ impl Shared {
         loop {
             let text = match texts.waiting.pop_front() {
                 Some(text) => text,
-                // A line is dropped when the queue is full, so the count of dropped lines follows those of the queue.
+                // The number of dropped lines is written after the queue, as the lines that filled the queue are older.
                 None if texts.dropped > 0 => tell_dropped(std::mem::take(&mut texts.dropped)),
                 None => {
                     texts.is_writing = false;
@@ -133,7 +133,7 @@ pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
         let (address, behind) = after.split_at(after.find(ends).unwrap_or(after.len()));
         let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
         let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-        // A slash may be part of a password. What is before it then has no @, and does not end in a port.
+        // A password may contain a slash. The text before that slash has no @, and does not end in a port.
         let is_whole = authority.contains('@') || port.bytes().all(|byte| byte.is_ascii_digit());
         let host = if is_whole { authority } else { address };
         shown += before;

@@ -170,7 +170,8 @@ impl RunSummary {
 fn of_losing(manifest: &Manifest, bits: u32) -> (Value, TextReport) {
     let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
     let (positions, losing) = (1 << (bits - 1), losing_by_bits[bits as usize]);
-    // The hooks with equal arms, one for each even number of bits, are their own mirror images.
+    // Half of all, and half of those that are their own mirror images: one for each even number of bits, the position
+    // of a first row and a first column of equal length.
     let stored = losing.midpoint(u64::from(bits / 2));
     let mut lines = TextReport::new(format_args!("All Chomp positions of at most {bits} bits"));
     lines.line("positions", HumanCount(positions));

@@ -43,8 +43,8 @@ struct Trial {
     cpu: f64,
 }
 
-/// Measures in the temporary folder or, if that fails, in memory, where Linux has a folder. If both fail, the costs are
-/// those of another machine.
+/// Measures in the temporary folder or, if that fails, in `/dev/shm`, which Linux keeps in memory. If both fail, the
+/// costs are [`USUAL`].
 pub(crate) async fn measure(threads: NonZeroUsize) -> MachineCosts {
     for parent in [&*std::env::temp_dir(), Path::new("/dev/shm")] {
         match measure_in(threads, parent).await {

@@ -91,8 +91,8 @@ struct CheckContext {
 }
 
 impl CheckContext {
-    /// The number of threads that check shards. Each needs up to `shard_bytes`. One more checked shard waits for those
-    /// before it, and `kept` bytes of all shards stay in memory.
+    /// The number of threads that check shards. Each needs up to `shard_bytes`. The thread that collects the results
+    /// needs as much for one more shard, and keeps up to `kept` bytes of all shards.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
         let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {
@@ -140,7 +140,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
         )));
     }
     if let Some(path) = args.report.as_deref().filter(|path| is_kept(path)) {
-        // Before a download that would be in vain.
+        // A report that cannot be written is an error before the download, which would be in vain.
         drop(claim(path)?);
     }
     let table = download::download_if_elsewhere(&args.source, display, &stop).await?;

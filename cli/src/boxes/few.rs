@@ -1,8 +1,8 @@
 //! `chomp box` for three to five rows and more columns than other boards may have.
 //!
-//! With `--scratch` the folder has a file `few`: the length of what follows in eight bytes, the [`FewTally`] as JSON,
-//! the state of the solver, and the mark of this user's seal on the SHA-256 of all before it. It is replaced as a
-//! whole, and nothing in it is looked at before the mark is found to be right.
+//! With `--scratch` the folder has a file `few`: eight bytes with the length of the JSON, the [`FewTally`] as JSON, the
+//! state of the solver, and the mark of this user's seal on the SHA-256 of all before it. The file is replaced as a
+//! whole, and nothing in it is used before its mark was checked.
 
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::num::NonZeroUsize;

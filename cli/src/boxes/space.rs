@@ -34,7 +34,7 @@ struct SolvedSpace {
     positions: u64,
     losing: u64,
     digest: String,
-    /// All boxes inside, without those whose axes are exchanged.
+    /// The boxes inside; of boxes that differ only in the order of their sides, one.
     boxes: Vec<InnerBox>,
 }
 
@@ -66,7 +66,8 @@ pub(super) async fn run(
         let [a, b, c] = sides;
         let inner =
             (1..=a).flat_map(|x| (1..=b).flat_map(move |y| (1..=c).map(move |z| [x, y, z])));
-        // Of boxes whose axes are exchanged, the one whose sides ascend, or whichever of them lies inside.
+        // Of the boxes that differ only in the order of their sides, the first one is listed: that with ascending
+        // sides, if it lies inside.
         let mut seen = std::collections::BTreeSet::new();
         let inner = inner.filter(|inner| {
             let mut sorted = *inner;

@@ -268,7 +268,7 @@ mod tests {
         let expected = ["3,2", "3,1", "4,1", "2,3", "line 9"];
         let told = read(Notation::Rows, lines);
         assert_eq!(told[..3], expected[..3]);
-        // It is named by its last line.
+        // The error has the number of the drawing's last line.
         assert!(told[3].starts_with("line 9 of stdin: \"■■\""), "{told:?}");
         // Rows that grow are no position, in a drawing as in a list.
         assert!(read(Notation::Rows, "oo\nooo")[0].contains("row 2 has 3"));
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn numbers_are_words_or_columns_if_that_is_said() {
-        // A header line says it too.
+        // A header line can also say that numbers are words.
         assert_eq!(read(Notation::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
         let words = Notation::Words;
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "0"];

@@ -15,7 +15,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::source::{LosingTable, NoTable};
 
-/// The most sets of rows below the first in a search. With as many, a search takes half an hour.
+/// The most combinations of the rows below the first that a search goes through. So many take half an hour.
 const LOWER_ROWS_MAX: u64 = 1 << 33;
 
 pub(super) struct LosingAnswers<'a> {

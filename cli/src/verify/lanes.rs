@@ -11,8 +11,8 @@ use chomp_verify::marking::{Band, Layout, WindowReport};
 use chomp_verify::{CheckError, Watch};
 use parking_lot::Mutex;
 
-/// `take` gets, in order, what threads `make` of the numbers below `count`. Each thread has at most one result not
-/// taken yet.
+/// Computes `make` of each number below `count` in several threads, and gives the results to `take` in the order of the
+/// numbers. Each thread has at most one result that `take` has not read yet.
 pub(super) fn in_order<T: Send, R>(
     threads: usize,
     count: usize,
@@ -95,7 +95,7 @@ pub(super) fn check_windows(
             for (number, report) in receiver {
                 match report {
                     Ok(report) => done(number, report),
-                    // The others end because of the first.
+                    // The first error is kept. It ends the other threads, and their errors are dropped.
                     Err(error) if first.is_ok() => {
                         has_failed.store(true, Ordering::Relaxed);
                         first = Err(error);

@@ -73,7 +73,7 @@ fn it_goes_on_from_what_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let expected = solve(12);
     for columns in 1..12 {
-        // The last column leaves nothing to go on from.
+        // A finished solver saves no state, so the last column is not among these.
         let mut solver = solver(12, u64::MAX, folder.path());
         assert_eq!(solver.summary().columns(), columns - 1);
         advance(&mut solver);
