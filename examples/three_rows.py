@@ -1,10 +1,11 @@
-"""What the third rows of three-rowed Chomp say about three conjectures.
+"""Tests conjectures about three-rowed Chomp on what chomp box --periods found.
 
     chomp box 3x3000 --periods --json > three.json
     python3 three_rows.py three.json
 
-For a third row r, N(r) is the length for which N, N, r is losing, if there is one: nothing with longer
-second rows is. Then (3, r + 1) wins on 3xN. On all other 3xn, n > 1, a move in row 2 wins.
+For a third row r, first row - second row of the losing positions has a period from the second row N(r) on, or nothing
+is losing from there on. In the latter case N, N, r with N = N(r) - 1 is losing, so (3, r + 1) wins on 3xN. On all
+other 3xn, n > 1, a move in row 2 wins.
 """
 
 import itertools
@@ -19,9 +20,9 @@ undecided = [tail["tail"][0] for tail in tails if not tail["proved"]]
 end = min(undecided, default=columns + 1)
 dead = [(tail["tail"][0], tail["from"] - 1) for tail in tails if tail["from"] and tail["period"] is None]
 sure = [(r, n) for r, n in dead if r < end]
-print(f"third rows decided: to {end - 1}; with N(r): {len(sure)} of them, {len(dead)} in all")
+print(f"third rows decided: to {end - 1}; nothing is losing in the end with {len(sure)} of them, {len(dead)} in all")
 
-differences = [(n - sqrt(2) * r, r) for r, n in sure]
+differences = [(tail["from"] - sqrt(2) * tail["tail"][0], tail["tail"][0]) for tail in tails[:end]]
 for name, (value, r) in ("least", min(differences)), ("greatest", max(differences)):
     print(f"{name} N(r) - sqrt(2) r: {value:.3f}, r = {r}")
 
@@ -34,3 +35,27 @@ for row, is_in in (2, lambda n: n not in third), (3, third.__contains__):
     runs = Counter(len(list(run)) for key, run in itertools.groupby(range(2, columns + 1), is_in) if key)
     count = sum(length * often for length, often in runs.items())
     print(f"columns won in row {row}: {count}; runs, by length:", dict(sorted(runs.items())))
+
+# Runs of second rows q, q + 1, ... for which one first row is losing with third rows whose period has begun. Bit d of
+# a set stands for the first row q + d, so a set of q is compared with that of q - 1 shifted by one.
+begins = {}
+for tail in tails[:end]:
+    if tail.get("repeats"):
+        begins.setdefault(tail["from"], []).append(tail["repeats"])
+sets, runs, counts = {}, [], Counter()
+for q in range(columns + 1):
+    for repeats in begins.get(q, ()):
+        for phase, difference in enumerate(repeats):
+            key = len(repeats), (q + phase) % len(repeats)
+            sets[key] = sets.get(key, 0) | 1 << difference
+    here, longer = 0, []
+    for (period, phase), bits in sets.items():
+        here |= bits if q % period == phase else 0
+    for bits in [here, *(bits >> 1 & here for bits in runs)]:
+        longer.append(bits)
+        counts[len(longer)] += bits.bit_count()
+        if not bits:
+            break
+    runs = longer
+if begins:
+    print("runs of second rows with the same first row, of at least each length:", dict(sorted((+counts).items())))

@@ -13,6 +13,10 @@ use crate::summary::TextReport;
 
 /// The most differences of rows that are printed.
 const DIFFERENCES_MAX: usize = 1 << 24;
+/// The most tails whose periods are printed with their differences, where [`DIFFERENCES_MAX`] is too few for all.
+const REPEATS_MAX: usize = 1 << 20;
+/// About the bytes that the differences of one period take.
+const REPEATS_BYTES: usize = 64;
 
 /// The longest first row of the search, as a multiple of the longest second row.
 const FIRST_ROWS: usize = 2;
@@ -59,24 +63,25 @@ pub(super) async fn run(
     let told = few
         .tails()
         .saturating_mul(size_of::<(Ending, TailPeriod)>());
-    let listed = if has_differences { differences } else { 0 };
-    let told = told.saturating_add(listed * size_of::<Option<u32>>()) as u64;
+    let has_repeats = few.tails() <= REPEATS_MAX;
+    let listed = if has_differences { differences } else { 0 } * size_of::<Option<u32>>();
+    let repeats = if has_repeats { few.tails() } else { 0 } * REPEATS_BYTES;
+    let told = told.saturating_add(listed + repeats) as u64;
     enough(&args.share, few.memory(threads).saturating_add(told), "")?;
     let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {
             for tail in found {
                 let ending = periods.add(&tail);
-                let differences = ending.from.filter(|_| has_differences).map(|from| {
+                let [before, repeats] = [has_differences, has_repeats].map(|is_listed| {
+                    let from = ending.from.filter(|_| is_listed)?;
                     let seconds = (tail.rows[0]..).zip(&tail.firsts);
-                    let mut all = seconds.map(|(second, &first)| first.checked_sub(second));
-                    let before = all.by_ref().take((from - tail.rows[0]) as usize).collect();
-                    (
-                        before,
-                        all.take(ending.period.unwrap_or(0) as usize).collect(),
-                    )
+                    let all = seconds.map(|(second, &first)| first.checked_sub(second));
+                    Some((all, (from - tail.rows[0]) as usize))
                 });
-                let (before, repeats) = differences.unzip();
+                let before = before.map(|(all, until)| all.take(until).collect());
+                let period = ending.period.unwrap_or(0) as usize;
+                let repeats = repeats.map(|(all, from)| all.skip(from).take(period).collect());
                 let tail = tail.rows[..rows - 2].to_vec();
                 tails.push(TailPeriod {
                     tail,
