@@ -35,10 +35,10 @@ was stopped, also for more columns, and if the memory does not hold it, the file
 rows with more than 250 columns the third rows come one after the other; there --scratch goes on with \
 the same rows and columns only, and the digest is another one: docs/FORMAT.md. So it is with \
 --positions.
---periods prints for each third row, and those after it, the differences first row - second row as \
-well, the second row growing from the third one on: first those before the period, then those of it in \
-parentheses. A ? is more than was looked at. They are left out if there may be more than 2^24: up to \
-3x4000, 4x300 and 5x90 there are not.
+--periods also prints for each third row, and those after it, first row - second row for second rows from \
+the third row on: the differences before the period, and one period in parentheses. A ? stands for a first \
+row that is too long for the search. The differences before the period are left out if there may be more \
+than 2^24 (up to 3x4000, 4x300 and 5x90 there are not), and the periods beyond 2^20 tails.
 
 Examples:
   chomp box 10x42
@@ -83,8 +83,8 @@ pub(crate) struct BoxArgs {
     #[arg(long, value_parser = flag, requires = "positions")]
     force: bool,
 
-    /// Of 3 to 5 rows: say for each third row, and those after it, the period of first row − second row. Second rows
-    /// have at most C cells
+    /// Of 3 to 5 rows: say for each third row, and those after it, with which period first row − second row of the
+    /// losing positions ends, for second rows up to C
     #[arg(long, value_parser = flag, conflicts_with_all = ["opening", "space", "scratch"])]
     periods: bool,
 

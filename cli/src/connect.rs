@@ -23,7 +23,7 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
             }
             Ok(access)
         }
-        (None, Some(url)) => local_access(url),
+        (None, Some(url)) => access_by_url(url),
         (None, None) => Err(usage(
             "which coordinator? Give --access FILE, or --coordinator URL",
         )),
@@ -39,13 +39,13 @@ pub(crate) fn reach_of_tables(
     let ca = match access {
         _ if StoreLocation::is_of_bucket(from) => None,
         Some(file) => Access::read(file)?.ca,
-        None => local_access(from)?.ca,
+        None => access_by_url(from)?.ca,
     };
     Ok(Reach {
         from: from.to_owned(),
         ca,
         token: None,
-        patience: ServerPatience::USUAL.hastened(overrides.limits),
+        patience: ServerPatience::USUAL.hastened(overrides.limit_haste),
     })
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn explain(
     let (DownloadError::NoTable { .. }, Ok(origin)) = (&error, origin) else {
         return error.into();
     };
-    let known = access.map_or_else(|| local_access(&origin), |file| Ok(Access::read(file)?));
+    let known = access.map_or_else(|| access_by_url(&origin), |file| Ok(Access::read(file)?));
     let Some(token) = known.ok().and_then(|access| access.token) else {
         return error.into();
     };
@@ -84,7 +84,7 @@ pub(crate) async fn explain(
 
 /// The access to the coordinator at `url`: certificate and token are from the access file that it left on this machine,
 /// if there is one.
-pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
+pub(crate) fn access_by_url(url: &str) -> anyhow::Result<Access> {
     let file = local::folder().and_then(|folder| local::file(&folder, url));
     let (ca, token) = match file {
         Some(file) if is_there(&file)? => {

@@ -64,8 +64,8 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 
-    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process
-    /// that takes the port after this one has ended can
+    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback nobody can, but
+    /// a process that listens on the port when this one has ended
     #[arg(long, value_parser = flag)]
     pub(crate) no_tls: bool,
 
@@ -137,8 +137,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(store.location, StoreLocation::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
-        limits: machine::raise_file_limit().hastened(display.overrides().limits),
-        haste: display.overrides().leases,
+        limits: machine::raise_file_limit().hastened(display.overrides().limit_haste),
+        haste: display.overrides().lease_haste,
     };
     let has_pages = options.site.is_some();
     let in_table = || in_table(&store.location);

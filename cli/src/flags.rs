@@ -139,7 +139,8 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "DIR|URL", value_parser = location())]
     pub(crate) store: Option<StoreLocation>,
 
-    /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
+    /// Keep the journal in this directory. This is for a store that would replace an object instead of refusing to
+    /// create it twice
     #[arg(long, value_name = "DIR", requires = "store", value_parser = path())]
     pub(crate) journal: Option<PathBuf>,
 

@@ -102,9 +102,9 @@ const LAYOUT: &[char] = &['\n', '\t'];
 pub struct TestOverrides {
     /// The divisor of the durations of leases, of the times after which a worker counts as silent or slow, and of the
     /// pauses between lines of progress.
-    pub leases: u32,
+    pub lease_haste: u32,
     /// The divisor of the time limits of connections and questions, and of the patience with servers.
-    pub limits: u32,
+    pub limit_haste: u32,
     /// Of 1,000 ranges, the number that a coordinator selects for a check; by default, as the plan chooses.
     pub checks_per_1000: Option<u32>,
     /// The widest instruction set to evaluate positions with; by default, the CPU's widest.
@@ -114,8 +114,8 @@ pub struct TestOverrides {
 impl TestOverrides {
     /// No overrides.
     pub const NONE: TestOverrides = TestOverrides {
-        leases: 1,
-        limits: 1,
+        lease_haste: 1,
+        limit_haste: 1,
         checks_per_1000: None,
         isa: None,
     };

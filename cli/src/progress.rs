@@ -284,7 +284,7 @@ impl Display {
             // The first progress is shown at once, as short work ends before the bar moves. An error means that the
             // sender is gone, so `work` is about to end.
             let _ = progress.wait_for(|now| view(now).is_some()).await;
-            let mut lines = regularly(LINE_EVERY / self.overrides.leases);
+            let mut lines = regularly(LINE_EVERY / self.overrides.lease_haste);
             let mut moves = regularly(BAR_EVERY);
             lines.tick().await;
             moves.tick().await;

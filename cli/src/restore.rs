@@ -29,7 +29,7 @@ use crate::source;
 const BITS_MIN: u32 = 24;
 
 /// Restored ranges are written when they take more than the memory divided by this.
-const WAITING_SHARE: u64 = 16;
+const WAITING_DIVISOR: u64 = 16;
 
 /// Whether a job of `size` bits restores the ranges that it lacks from a published table of `bits` bits.
 pub(crate) fn would_be_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
@@ -74,7 +74,7 @@ pub(crate) async fn restore(
         replicas: table.manifest().replicas.max(1),
         parts: AtomicU64::new(0),
         waiting: Mutex::default(),
-        waiting_bytes_max: usize::try_from(memory_bytes / WAITING_SHARE).unwrap_or(usize::MAX),
+        waiting_bytes_max: usize::try_from(memory_bytes / WAITING_DIVISOR).unwrap_or(usize::MAX),
         runtime: Handle::current(),
     };
     let scratch = scratch.to_owned();

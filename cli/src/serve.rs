@@ -41,8 +41,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = HttpPlace::parse, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: HttpPlace,
 
-    /// The address of a reverse proxy, which limits its clients: it may have seven in eight connections, and any other
-    /// address half of them. Several: repeat it, or separate them with commas
+    /// The address of a reverse proxy, which limits its clients: it may have seven in eight of all connections. Any
+    /// other address may have half of all. Several: repeat it, or separate them with commas
     #[arg(long, value_delimiter = ',', value_name = "IP")]
     pub(crate) trust_proxy: Vec<IpAddr>,
 
@@ -136,10 +136,10 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
             table.display()
         ),
     };
-    let limits = machine::raise_file_limit().hastened(display.overrides().limits);
+    let limits = machine::raise_file_limit().hastened(display.overrides().limit_haste);
     let permits = Permits::new(&limits, args.trust_proxy);
     let site = Site::open(SiteOptions {
-        question_limits: QuestionLimits::ALONE.hastened(display.overrides().limits),
+        question_limits: QuestionLimits::ALONE.hastened(display.overrides().limit_haste),
         directory: table,
         cache_bytes: args.cache.as_u64(),
     })
@@ -161,7 +161,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
 
 pub(crate) fn beside_job(directory: PathBuf, display: &Display) -> SiteOptions {
     SiteOptions {
-        question_limits: QuestionLimits::BESIDE_JOB.hastened(display.overrides().limits),
+        question_limits: QuestionLimits::BESIDE_JOB.hastened(display.overrides().limit_haste),
         directory,
         cache_bytes: CACHE_BYTES,
     }

@@ -57,14 +57,14 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const REASON_CHARS_MAX: usize = 300;
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
-    let patience = ServerPatience::USUAL.hastened(display.overrides().limits);
+    let patience = ServerPatience::USUAL.hastened(display.overrides().limit_haste);
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
         _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
         TablePlace::Here(directory) if directory.is_dir() => ask_owner(directory, patience).await?,
         TablePlace::Here(_) => None,
         TablePlace::Elsewhere(bucket) if StoreLocation::is_of_bucket(bucket) => None,
-        TablePlace::Elsewhere(url) => Some(ask(&connect::local_access(url)?, patience).await?),
+        TablePlace::Elsewhere(url) => Some(ask(&connect::access_by_url(url)?, patience).await?),
     };
     if let Some(status) = status {
         return crate::print_as(args.json, &status, text);

@@ -176,23 +176,26 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
         };
         (checks.run(&path), checks.finish())
     });
-    let (came, (report, resumable)) = checking.await;
-    let cause = came.as_ref().err().and_then(|error| error.downcast_ref());
+    let (outcome, (report, resumable)) = checking.await;
+    let cause = outcome
+        .as_ref()
+        .err()
+        .and_then(|error| error.downcast_ref());
     if matches!(cause, Some(CheckError::Stopped)) {
         if resumable {
             return Err(Interruption::Resumable.into());
         }
         return Err(Interruption::Lost.into());
     }
-    if came.is_err() && report.result == CheckVerdict::Passed {
+    if outcome.is_err() && report.result == CheckVerdict::Passed {
         // A file that cannot be read says nothing about the table.
-        return came;
+        return outcome;
     }
-    conclude(came, &report, claim, json, display)
+    conclude(outcome, &report, claim, json, display)
 }
 
 fn conclude(
-    came: anyhow::Result<()>,
+    outcome: anyhow::Result<()>,
     report: &Report,
     claim: Option<Claim>,
     json: bool,
@@ -203,10 +206,10 @@ fn conclude(
     let path = path.filter(|_| written.is_ok());
     if json {
         crate::print(&(serde_json::to_string(report)? + "\n"))?;
-    } else if came.is_ok() {
+    } else if outcome.is_ok() {
         crate::print(&text(report, path.as_deref()))?;
     }
-    if came.is_err() {
+    if outcome.is_err() {
         match (&path, &written) {
             (Some(path), _) => display.say(&format!("the report is in {}", path.display())),
             (None, Err(error)) => {
@@ -216,7 +219,7 @@ fn conclude(
         }
     }
     // Damage is worse news than that there is no report.
-    came?;
+    outcome?;
     Ok(written?)
 }
 

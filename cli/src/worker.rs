@@ -77,7 +77,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         config.name,
         counted(config.threads, "thread")
     ));
-    let report = chomp_worker::run(config, display.overrides().limits, stop).await?;
+    let report = chomp_worker::run(config, display.overrides().limit_haste, stop).await?;
     let line = match (report.end, report.acknowledged) {
         (End::Finished, _) => "the table is finished".to_owned(),
         (End::Drained, _) => {

@@ -112,8 +112,8 @@ impl Tools {
         known: Option<&ShardSummary>,
     ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let range_bits = self.range_bits();
-        let span = self.span(shard)?;
-        let mut filling = Merger::new(self.bits, range_bits, self.shard_size, span);
+        let bounds = self.bounds(shard)?;
+        let mut filling = Merger::new(self.bits, range_bits, self.shard_size, bounds);
         while let Some(head) = filling.next_head() {
             let row = self.done_range(head)?;
             let decode = |record: &[u8]| range::decode(record, range_bits);
@@ -181,7 +181,7 @@ impl Tools {
         Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 
-    fn span(&self, shard: u32) -> Result<ShardBounds, MergeError> {
+    fn bounds(&self, shard: u32) -> Result<ShardBounds, MergeError> {
         let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();

@@ -14,8 +14,8 @@ use chomp_cli::TestOverrides;
 
 fn main() -> ExitCode {
     chomp_cli::main_with(TestOverrides {
-        leases: variable("CHOMP_TEST_HASTE").unwrap_or(1),
-        limits: variable("CHOMP_TEST_HASTE_LIMITS").unwrap_or(1),
+        lease_haste: variable("CHOMP_TEST_HASTE").unwrap_or(1),
+        limit_haste: variable("CHOMP_TEST_HASTE_LIMITS").unwrap_or(1),
         checks_per_1000: variable("CHOMP_TEST_CHECKS_PER_1000"),
         isa: variable("CHOMP_TEST_ISA"),
     })

@@ -88,7 +88,7 @@ impl Merge<'_> {
     ) -> Result<(ShardSummary, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
         let (size, pool) = (self.shard_size, &self.gatherer.pool);
-        let span = {
+        let bounds = {
             let journal = self.store.journal.read().await;
             ShardBounds::new(journal.ledger(), bits, size.shard_words as u64, start)?
         };
@@ -96,17 +96,17 @@ impl Merge<'_> {
         let memory = 4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES;
         let _room = self.gatherer.memory.take(memory).await;
 
-        let mut filling = Merger::new(bits, range_bits, size, span);
-        let mut batch = self.read(span.head..span.end).await?;
+        let mut filling = Merger::new(bits, range_bits, size, bounds);
+        let mut batch = self.read(bounds.head..bounds.end).await?;
         while !batch.is_empty() {
             if self.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
             let next = batch
                 .last()
-                .map_or(span.head, |(head, ..)| Head(head.0 + 1));
+                .map_or(bounds.head, |(head, ..)| Head(head.0 + 1));
             let merge = pool.run(false, move |_| push(filling, &batch, range_bits));
-            let (done, read) = tokio::join!(merge, self.read(next..span.end));
+            let (done, read) = tokio::join!(merge, self.read(next..bounds.end));
             filling = done??;
             if filling.next_head().is_none() {
                 break;

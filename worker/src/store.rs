@@ -234,8 +234,8 @@ impl Store {
     }
 
     /// Goes on with the coordinator that took the table over with segment `epoch`. False if the segments that were read
-    /// are not of its journal. If that segment was read before, under an earlier coordinator, the table was put back to an earlier
-    /// state since.
+    /// are not of its journal. If that segment was read before, under an earlier coordinator, the table was put back to
+    /// an earlier state since.
     async fn adopt_epoch(&self, epoch: u64) -> bool {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return true;

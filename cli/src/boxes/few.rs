@@ -116,8 +116,8 @@ impl Out {
         })
     }
 
-    /// Finds the positions again, and writes them in batches. A batch has at most `bytes` bytes, or the positions of one
-    /// first row if these are more.
+    /// Finds the positions again, and writes them in batches. A batch has at most `bytes` bytes, or the positions of
+    /// one first row if these are more.
     fn write(
         mut self,
         few: FewPositions,

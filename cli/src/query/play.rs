@@ -14,7 +14,8 @@ pub(crate) struct PlayArgs {
     #[arg(long, value_parser = flag)]
     pub(crate) depth: bool,
 
-    /// Say which moves these are, to the poison: of moves as good as each other the first by row, then by column
+    /// Say which moves these are, to the poison. Among equally good moves the one with the smallest row is taken, then
+    /// the one with the smallest column
     #[arg(long, value_parser = flag)]
     pub(crate) line: bool,
 }

@@ -84,8 +84,8 @@ pub enum Event<T: PlanTypes> {
 pub enum TaskResult<P> {
     /// The result of [`Work::Evaluate`].
     Ranges(Vec<(RangeSummary, P)>),
-    /// The result of [`Work::Merge`]: the number of the shard, a digest of its words, which is the same however they are
-    /// packed into its file, and the place of the file.
+    /// The result of [`Work::Merge`]: the number of the shard, a digest of its words, which is the same however they
+    /// are packed into its file, and the place of the file.
     Shard(u32, Digest, P),
 }
 

@@ -82,7 +82,7 @@ export function rankedMoves(rows) {
   return moves.sort((a, b) => worth(b) - worth(a));
 }
 
-/** Perfect play from a position: of moves as good as each other the first by row, then by column. */
+/** Perfect play from a position: among equally good moves the smallest row, then the smallest column. */
 export function perfectPlay(rows) {
   const line = [];
   for (let left = rows; left.length > 0; left = take(left, line.at(-1))) line.push(rankedMoves(left)[0].move);

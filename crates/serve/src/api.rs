@@ -54,7 +54,7 @@ pub(crate) struct Depth {
     /// The number of moves until the poison is taken, if the winner hurries and the loser delays. It is odd if the
     /// position is losing.
     depth: u32,
-    /// These moves, as cells `[row, column]`: of moves as good as each other the first by row, then by column.
+    /// These moves, as cells `[row, column]`. Among equally good moves the smallest row, then the smallest column.
     line: Vec<(u32, u32)>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn position(
     };
     // This runs on the thread for games, so that it delays no question to the table.
     let question = move || solve(&rows, SOLVE_LIMITS, |_| has_time());
-    let answer = site.solving_threads.run(question).await?;
+    let answer = site.search_threads.run(question).await?;
     let answer = answer.map_err(|error| match (refusal, error) {
         (_, SolveError::Stopped) => GameError::NoTime.into(),
         (Refusal::Wrong(why), error) => Refusal::Wrong(format!("{why}; {error}")),
@@ -170,7 +170,7 @@ pub(crate) async fn game_position(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::position(&game, &text);
-    site.solving_threads.run(question).await?
+    site.search_threads.run(question).await?
 }
 
 pub(crate) async fn game_losing(
@@ -178,7 +178,7 @@ pub(crate) async fn game_losing(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, None);
-    site.solving_threads.run(question).await?
+    site.search_threads.run(question).await?
 }
 
 pub(crate) async fn game_picture(
@@ -186,7 +186,7 @@ pub(crate) async fn game_picture(
     Texts([game, fixed, text]): Texts<3>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, Some(fixed));
-    site.solving_threads.run(question).await?
+    site.search_threads.run(question).await?
 }
 
 /// Asks the table, on a thread that may wait for the disk.

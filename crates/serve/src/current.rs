@@ -69,9 +69,9 @@ impl Current {
             });
             let open = this.losing();
             let status = open.map(|open| open.status.clone()).unwrap_or_default();
-            this.status.send_if_modified(|told| {
-                let is_new = *told != status;
-                *told = status;
+            this.status.send_if_modified(|before| {
+                let is_new = *before != status;
+                *before = status;
                 is_new
             });
         };

@@ -108,7 +108,7 @@ pub(crate) fn response_for(
 /// For a file of `bytes` bytes with this entity tag: the status, and the range of bytes to send, if any.
 fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, Option<Range<u64>>) {
     let mut known = headers.get_all(IF_NONE_MATCH).iter();
-    if known.any(|tags| names(tags, etag)) {
+    if known.any(|tags| lists_tag(tags, etag)) {
         return (StatusCode::NOT_MODIFIED, None);
     }
     let mut ranges = headers.get_all(RANGE).iter();
@@ -143,7 +143,7 @@ pub fn is_satisfiable(value: &[u8], bytes: u64) -> bool {
 }
 
 /// Whether a list of tags has `etag` or is `*`.
-fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
+fn lists_tag(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(tags), Ok(etag)) = (tags.to_str(), etag.to_str()) else {
         return false;
     };

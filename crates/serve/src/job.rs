@@ -26,7 +26,7 @@ pub struct Status {
     pub bits: u32,
     /// The bits of a range.
     pub range_bits: u32,
-    /// Whether it runs, publishes or has ended.
+    /// Whether the job runs, publishes or has ended.
     pub phase: JobPhase,
     /// The reason, for people, if nothing is evaluated: nobody has joined, all wait for the last ranges of a layer, or
     /// the job stopped.
@@ -56,7 +56,7 @@ pub struct Status {
     /// The positions that are evaluated each second, over the last minute or so.
     pub positions_per_second: f64,
     /// The seconds to the end of the publication, by the work that is left and the work of the last minute. Null if
-    /// there was none.
+    /// nothing was done in that minute.
     pub seconds_left: Option<f64>,
     /// The leases that have not ended.
     pub leases: u64,
@@ -73,7 +73,7 @@ pub struct Status {
     pub software: String,
     /// How far each layer has come, from the lowest.
     pub layer_progress: Vec<LayerStatus>,
-    /// The workers that are there.
+    /// The workers that have joined and were heard of lately.
     pub workers: Vec<WorkerStatus>,
 }
 

@@ -54,11 +54,11 @@ enum AllowedOrigins {
 impl Site {
     /// The routes, by their paths.
     pub fn routes(&self, status: StatusSource) -> Vec<(&'static str, MethodRouter)> {
-        let (told, origins) = match status {
+        let (newest, origins) = match status {
             StatusSource::Table => (self.current.status.subscribe(), AllowedOrigins::All),
-            StatusSource::Job(told) => (told, AllowedOrigins::Own),
+            StatusSource::Job(newest) => (newest, AllowedOrigins::Own),
         };
-        let status = StatusPage::new(told);
+        let status = StatusPage::new(newest);
         let status = get(async move |request: Parts| {
             if origins == AllowedOrigins::Own && is_foreign(&request.headers) {
                 return problem(
@@ -125,7 +125,7 @@ impl Site {
     fn guard(&self, route: MethodRouter<Site>, origins: AllowedOrigins) -> MethodRouter {
         let state = (self.clone(), origins);
         let route = route.options(options).fallback(no_such_method);
-        let route = route.layer(from_fn_with_state(state, pass));
+        let route = route.layer(from_fn_with_state(state, apply_rules));
         route.with_state(self.clone())
     }
 }
@@ -144,7 +144,7 @@ async fn page(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Respons
     site.pages.file(uri.path(), &headers)
 }
 
-async fn pass(
+async fn apply_rules(
     State((site, origins)): State<(Site, AllowedOrigins)>,
     request: Request,
     next: Next,
@@ -157,7 +157,7 @@ async fn pass(
             let full = "pages of other sites ask too much at once: try again soon";
             Refusal::NotNow(full, 1).into_response()
         }
-        _ => held(next.run(request).await, &site.answer_memory),
+        _ => with_memory(next.run(request).await, &site.answer_memory),
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -183,7 +183,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
 
 /// Reserves memory for the answer until it is sent; 503 if too little is left. Answers below [`ANSWER_UNIT_BYTES`] are
 /// free.
-fn held(response: Response, answers: &Arc<Semaphore>) -> Response {
+fn with_memory(response: Response, answers: &Arc<Semaphore>) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     let units = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");
     let units = units / ANSWER_UNIT_BYTES;

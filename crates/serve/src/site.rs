@@ -30,7 +30,7 @@ pub struct Site {
     pub(crate) published: Arc<Published>,
     pub(crate) current: Arc<Current>,
     pub(crate) question_threads: QuestionThreads,
-    pub(crate) solving_threads: QuestionThreads,
+    pub(crate) search_threads: QuestionThreads,
     pub(crate) pages: Arc<Pages>,
     /// The memory for answers that are not sent yet.
     pub(crate) answer_memory: Arc<Semaphore>,
@@ -51,7 +51,7 @@ impl Site {
             published,
             current,
             question_threads: QuestionThreads::of_tables(options.question_limits),
-            solving_threads: QuestionThreads::of_games(options.question_limits),
+            search_threads: QuestionThreads::of_games(options.question_limits),
             pages: Arc::new(Pages::new()),
             answer_memory: Arc::new(Semaphore::new(ANSWER_UNITS)),
             foreign: Arc::new(Semaphore::new(FOREIGN_QUESTIONS)),

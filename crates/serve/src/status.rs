@@ -58,14 +58,14 @@ impl StatusText {
 
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
-    told: watch::Receiver<StatusText>,
+    newest: watch::Receiver<StatusText>,
     subscribers: Arc<Semaphore>,
 }
 
 impl StatusPage {
-    pub(crate) fn new(told: watch::Receiver<StatusText>) -> StatusPage {
+    pub(crate) fn new(newest: watch::Receiver<StatusText>) -> StatusPage {
         StatusPage {
-            told,
+            newest,
             subscribers: Arc::new(Semaphore::new(SUBSCRIBERS_MAX)),
         }
     }
@@ -80,12 +80,12 @@ impl StatusPage {
     }
 
     fn once(&self) -> Result<Response, Refusal> {
-        let told = self.told.borrow().clone();
-        if told.0.is_empty() {
+        let newest = self.newest.borrow().clone();
+        if newest.0.is_empty() {
             let soon = "there is nothing to tell yet: try again soon";
             return Err(Refusal::NotNow(soon, 1));
         }
-        Ok(text(StatusCode::OK, JSON, told.json()))
+        Ok(text(StatusCode::OK, JSON, newest.json()))
     }
 
     fn events(&self, request: &Parts) -> Result<Response, Refusal> {
@@ -98,7 +98,7 @@ impl StatusPage {
             let stop = request.extensions.get::<Stopping>();
             let stop = stop.map_or_else(CancellationToken::new, |Stopping(stop)| stop.clone());
             let subscriber = Subscriber {
-                told: self.told.clone(),
+                newest: self.newest.clone(),
                 stop,
                 last: StatusText::default(),
                 next_at: Instant::now(),
@@ -124,7 +124,7 @@ fn wants_events(request: &Parts) -> bool {
 /// A client of the event stream. Dropping it frees its slot.
 #[derive(Debug)]
 struct Subscriber {
-    told: watch::Receiver<StatusText>,
+    newest: watch::Receiver<StatusText>,
     stop: CancellationToken,
     last: StatusText,
     next_at: Instant,
@@ -140,7 +140,7 @@ impl Subscriber {
                 () = sleep_until(self.next_at) => {}
                 () = self.stop.cancelled() => self.goes_on = false,
             }
-            let status = self.told.borrow_and_update().clone();
+            let status = self.newest.borrow_and_update().clone();
             if status != self.last {
                 self.next_at = Instant::now() + EVENT_EVERY;
                 self.last = status.clone();
@@ -150,7 +150,7 @@ impl Subscriber {
                 return None;
             }
             tokio::select! {
-                changed = self.told.changed() => self.goes_on = changed.is_ok(),
+                changed = self.newest.changed() => self.goes_on = changed.is_ok(),
                 () = self.stop.cancelled() => self.goes_on = false,
                 () = sleep(SIGN_EVERY) => return Some(Bytes::from_static(SIGN)),
             }
@@ -170,10 +170,10 @@ mod tests {
         let texts: Vec<StatusText> = (0..100)
             .map(|number| StatusText::new(&json!({"a": number})))
             .collect();
-        let (teller, told) = watch::channel(texts[0].clone());
+        let (teller, newest) = watch::channel(texts[0].clone());
         let slots = Arc::new(Semaphore::new(1));
         let mut subscriber = Subscriber {
-            told,
+            newest,
             stop: CancellationToken::new(),
             last: StatusText::default(),
             next_at: Instant::now(),
@@ -182,8 +182,8 @@ mod tests {
         };
         let unread = subscriber.next().await.unwrap();
         assert_eq!(unread.as_ptr(), texts[0].0.as_ptr());
-        for told in &texts {
-            teller.send_replace(told.clone());
+        for newest in &texts {
+            teller.send_replace(newest.clone());
             sleep(Duration::from_secs(1)).await;
         }
         let next = subscriber.next().await.unwrap();

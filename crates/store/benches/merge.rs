@@ -34,7 +34,7 @@ fn main() {
     let words = losing.indices();
     let words = words.map(|index| HEAD.word(index.into(), range_bits));
     let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
-    let span = ShardBounds {
+    let bounds = ShardBounds {
         number: 0,
         head: HEAD,
         skip: 0,
@@ -42,7 +42,7 @@ fn main() {
         last: true,
     };
     ns_each("merging a range", losing.len(), || {
-        let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, span);
+        let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, bounds);
         merger
             .push(HEAD, black_box(&losing), stored)
             .expect("it is the next range");

@@ -110,7 +110,7 @@ impl ShardBounds {
 pub struct Merger {
     bits: u32,
     range_bits: RangeBits,
-    span: ShardBounds,
+    bounds: ShardBounds,
     next: Head,
     /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
     skip: u64,
@@ -125,15 +125,15 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// An empty shard of a table of `bits` bits, to be filled with the words between the bounds `span`.
-    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, span: ShardBounds) -> Merger {
-        let number = usize::try_from(span.number).expect("32 bits");
+    /// An empty shard of a table of `bits` bits, to be filled with the words between these bounds.
+    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, bounds: ShardBounds) -> Merger {
+        let number = usize::try_from(bounds.number).expect("32 bits");
         Merger {
             bits,
             range_bits,
-            span,
-            next: span.head,
-            skip: span.skip,
+            bounds,
+            next: bounds.head,
+            skip: bounds.skip,
             room: size.shard_words as u64,
             full: false,
             sums: vec![(0, 0); u64::BITS as usize + 1],
@@ -144,7 +144,7 @@ impl Merger {
 
     /// The range that is to be pushed next; none if the shard needs no more.
     pub fn next_head(&self) -> Option<Head> {
-        let more = !self.full && self.next < self.span.end;
+        let more = !self.full && self.next < self.bounds.end;
         more.then_some(self.next)
     }
 
@@ -164,7 +164,7 @@ impl Merger {
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0
                 && !head.is_zero()
-                && (self.span.last || lows.len() as u64 <= self.room);
+                && (self.bounds.last || lows.len() as u64 <= self.room);
             found += if whole {
                 self.take_all(head, base, lows)
             } else {
@@ -201,7 +201,7 @@ impl Merger {
         self.words.truncate(kept);
         self.count(bits, lows.len() as u64, sum);
         self.room = self.room.saturating_sub(kept as u64);
-        self.full = self.room == 0 && !self.span.last;
+        self.full = self.room == 0 && !self.bounds.last;
         kept as u64
     }
 
@@ -224,7 +224,7 @@ impl Merger {
             if is_stored {
                 self.words.push(word.get());
                 self.room = self.room.saturating_sub(1);
-                self.full = self.room == 0 && !self.span.last;
+                self.full = self.room == 0 && !self.bounds.last;
             }
         }
         stored
@@ -241,7 +241,7 @@ impl Merger {
         // A table may be smaller than its only range, which then has words of larger tables too: without these the
         // shard need not be full.
         let short = self.bits < self.range_bits.get();
-        if self.next_head().is_some() || !(self.full || self.span.last || short) {
+        if self.next_head().is_some() || !(self.full || self.bounds.last || short) {
             return Err(self.wrong_length());
         }
         let (shard, leaf, bytes) = if self.shard.is_empty() {
@@ -251,7 +251,7 @@ impl Merger {
             (Some(info), leaf, Some(bytes))
         };
         let summary = ShardSummary {
-            number: self.span.number,
+            number: self.bounds.number,
             shard,
             leaf,
             sums: LengthSums::of(self.sums),
@@ -260,7 +260,7 @@ impl Merger {
     }
 
     fn wrong_length(&self) -> MergeError {
-        let number = self.span.number;
+        let number = self.bounds.number;
         MergeError::Length { number }
     }
 }

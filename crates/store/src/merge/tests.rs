@@ -122,14 +122,14 @@ impl Table {
     fn merge(&self, size: ShardSize, number: u32, other: bool) -> (ShardSummary, Option<Vec<u8>>) {
         let words = size.shard_words as u64;
         let start = self.start(number, words, other);
-        let span = ShardBounds::new(&self.ledger(), self.bits, words, start).unwrap();
-        let mut merger = Merger::new(self.bits, range_bits(), size, span);
+        let bounds = ShardBounds::new(&self.ledger(), self.bits, words, start).unwrap();
+        let mut merger = Merger::new(self.bits, range_bits(), size, bounds);
         while let Some(head) = merger.next_head() {
-            assert!(head < span.end);
+            assert!(head < bounds.end);
             push(&mut merger, &self.ranges[&head]).unwrap();
         }
         let all = Head(range_bits().head_count(self.bits));
-        assert_eq!(merger.next, if span.last { all } else { span.end });
+        assert_eq!(merger.next, if bounds.last { all } else { bounds.end });
         merger.finish().unwrap()
     }
 
@@ -217,7 +217,7 @@ fn check_sum(word: u64) -> u64 {
 }
 
 /// A shard of this number that has words of the first ranges, so many of them.
-fn whole_span(number: u32, ranges: u64, last: bool) -> ShardBounds {
+fn whole_bounds(number: u32, ranges: u64, last: bool) -> ShardBounds {
     ShardBounds {
         number,
         head: Head(0),
@@ -296,8 +296,8 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         assert_eq!(whole.leaf.words, words as u64);
         assert_eq!(whole.shard.is_none(), words == 0);
         // Only of those it is not known before how many words are left.
-        let span = whole_span(0, 1, false);
-        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), span);
+        let bounds = whole_bounds(0, 1, false);
+        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), bounds);
         push(&mut merger, &table.ranges[&Head(0)]).unwrap();
         assert_eq!(merger.finish().is_ok(), bits < 12);
     }
@@ -324,8 +324,8 @@ fn buckets_make_no_difference() {
     };
     let (first, second) = (contents(0), contents(1));
     let all: Vec<u64> = [first.0, second.0].concat();
-    let span = whole_span(0, 2, true);
-    let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, span);
+    let bounds = whole_bounds(0, 2, true);
+    let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, bounds);
     push(&mut merger, &first.1).unwrap();
     push(&mut merger, &second.1).unwrap();
     let (made, bytes) = merger.finish().unwrap();
@@ -349,8 +349,8 @@ fn what_does_not_fit_is_refused() {
 
     let merger = |words: usize| {
         let words = size(4, words);
-        let span = ShardBounds::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
-        Merger::new(14, range_bits(), words, span.unwrap())
+        let bounds = ShardBounds::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
+        Merger::new(14, range_bits(), words, bounds.unwrap())
     };
     let mut wrong = table.ranges[&Head(0)].clone();
     wrong.1 += 1;
@@ -376,8 +376,8 @@ fn what_does_not_fit_is_refused() {
         early.finish().unwrap_err(),
         MergeError::Length { number: 0 }
     );
-    let span = whole_span(2, range_bits().head_count(14), true);
-    let mut crowded = Merger::new(14, range_bits(), size(1, 2), span);
+    let bounds = whole_bounds(2, range_bits().head_count(14), true);
+    let mut crowded = Merger::new(14, range_bits(), size(1, 2), bounds);
     let crowded = push(&mut crowded, &table.ranges[&Head(0)]);
     assert_eq!(crowded, Err(MergeError::Length { number: 2 }));
     let mut scarce = Merger::new(
@@ -386,7 +386,7 @@ fn what_does_not_fit_is_refused() {
         size(4, 1000),
         ShardBounds {
             last: false,
-            ..span
+            ..bounds
         },
     );
     for range in table.ranges.values() {

@@ -25,7 +25,7 @@ pub(super) struct Spill {
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     indices: Vec<u32>,
-    written: Vec<Range<u64>>,
+    pieces: Vec<Range<u64>>,
 }
 
 impl Spill {
@@ -60,15 +60,15 @@ impl Spill {
             let bytes: Vec<u8> = indices.flat_map(u32::to_le_bytes).collect();
             self.file.write_all(&bytes)?;
             let end = self.written + bytes.len() as u64;
-            stretch.written.push(self.written..end);
+            stretch.pieces.push(self.written..end);
             self.written = end;
         }
         Ok(())
     }
 
     pub(super) fn add_to(&self, stretch: &mut Stretch, number: usize) -> io::Result<()> {
-        let Waiting { indices, written } = &self.stretches[number];
-        for piece in written {
+        let Waiting { indices, pieces } = &self.stretches[number];
+        for piece in pieces {
             let length = usize::try_from(piece.end - piece.start).expect("it was in memory");
             let mut bytes = vec![0; length];
             self.file.read_exact_at(&mut bytes, piece.start)?;
