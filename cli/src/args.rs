@@ -48,8 +48,8 @@ impl Args {
         (args.command, name.to_owned())
     }
 
-    /// The command line, with an environment variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. The variable of one
-    /// command has no effect on another, and an empty one none at all.
+    /// The command line, with an environment variable for each flag: `CHOMP_<COMMAND>_<FLAG>`, but `CHOMP_TABLE` for
+    /// `--table` of all commands. Other variables affect only their own command, and an empty one has no effect.
     pub(crate) fn with_variables() -> clap::Command {
         Args::command().mut_subcommands(|command| of_command(command, "CHOMP"))
     }

@@ -115,7 +115,7 @@ impl OwnedStore {
         Ok(store)
     }
 
-    /// The cost of this run, and of those before.
+    /// The cost of this run, with the wall time of all runs.
     pub(crate) fn cost(&self, run: Meter) -> RunCost {
         let cost = run.cost();
         RunCost {

@@ -402,7 +402,7 @@ async fn read(relay: &Relay, body: Body, length: u64) -> Result<Bytes, Refused> 
     }
 }
 
-/// The answer to a request that did not get its turn, or memory, in time, or beyond `WAITING_MAX`.
+/// The answer to a request that gets no turn or no memory in time, or that comes while `WAITING_MAX` others wait.
 fn busy() -> Response {
     let what = "too much is being transferred: try again";
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);

@@ -1,5 +1,6 @@
-//! The threads of `chomp verify`. Several threads check shards, whose results are taken in the order of the shards.
-//! Several threads check windows, and report each window that is done.
+//! The threads of `chomp verify`. They check shards, or pieces of a table of Grundy values, and the results are taken
+//! in their order. At the level `full` they check windows (see [`marking`](chomp_verify::marking)), each of which is
+//! reported when it is done.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

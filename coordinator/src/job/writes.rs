@@ -17,7 +17,7 @@ use crate::tools::{Event, UnitLocation};
 
 /// A segment of the journal gets no further write once it has this many ranges.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
-/// How often a segment is begun when no worker waits for one.
+/// The least time from the beginning of one segment to that of the next, unless a worker waits for it.
 const WRITE_EVERY_MS: u64 = 100;
 /// The pause after a segment, as a multiple of the time that the segment took, but at most [`WRITE_EVERY_MS`]. With 2
 /// the journal is written to for a third of the time at most, unless a segment takes more than 50 ms.

@@ -61,9 +61,9 @@ pub fn losing_total(bits: u32) -> f64 {
     2f64.powf(k - 1.0) * SHARE / (k * k)
 }
 
-/// How often the evaluation of a range puts a source into a bitmap, position by position. A source counts once for each
-/// move that it serves. For each 1 of the head, the sources of all moves from this 1 into the low bits count once
-/// together.
+/// The number of sources whose losing positions are put into a bitmap for a range. Each move that ends inside the head
+/// reads a whole source. The moves from one 1 of the head into the low bits read a half, a quarter, and so on of their
+/// sources: together they count as one.
 fn moves(head: Head) -> u32 {
     // The layer counts a cell for each pair of 1s, too.
     let ones = head.0.count_ones();
@@ -143,7 +143,7 @@ pub struct MachineCosts {
     pub commit: f64,
 }
 
-/// The estimate of a job, in seconds.
+/// The estimate of a job. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The CPU time of all processes.

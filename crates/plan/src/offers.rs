@@ -93,7 +93,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Checks fill the gaps in which nothing else is ready, and go first when too many wait.
+    /// The units of the next task of a worker, if there are any for it. Checks fill the gaps in which nothing else is
+    /// ready, and go first when too many wait.
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = self.would_idle(worker);
         let some = |layer| 4 * self.task_units(layer);

@@ -53,7 +53,7 @@ pub(crate) struct TableFacts {
     positions: u64,
     /// The number of losing positions among them, both of a mirror pair.
     losing: u64,
-    /// The number of words in the shards: one for each mirror pair.
+    /// The number of mirror pairs among them, as which a position that is its own mirror image counts too.
     pub(crate) stored: u64,
     /// The fingerprint in the manifest, which names the content: of version 1 for a table of format 1, else of version
     /// 2.
@@ -227,7 +227,7 @@ pub(crate) fn count_by_area(
 mod tests {
     use super::*;
 
-    /// The counting of a table that is served no more ends after a piece.
+    /// The counting stops after the current piece of the table once the table is no longer served.
     #[test]
     fn nothing_is_counted_for_nobody() {
         let directory = tempfile::tempdir().unwrap();

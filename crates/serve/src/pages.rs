@@ -175,7 +175,8 @@ impl Page<'_> {
         html
     }
 
-    /// The tags for the script of the page and the modules that it imports, so that a browser fetches all at once.
+    /// The tags for the script of the page and the modules that it names, so that a browser fetches these at once.
+    /// Modules that only other modules import have no tag.
     fn modules(&self, root: &str) -> String {
         let path = format!("/assets/{}.js", self.script);
         let Some((_, _, script)) = FILES.iter().find(|(file, ..)| *file == path) else {
@@ -288,7 +289,7 @@ impl Pages {
     }
 }
 
-/// Whether a client prefers a page to JSON.
+/// Whether a client accepts a page at least as gladly as JSON.
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());

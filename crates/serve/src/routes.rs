@@ -1,5 +1,5 @@
-//! The routes that are open to everybody, and their common rules: the memory for answers, the origins whose pages may
-//! read them, and the methods.
+//! The routes that are open to everybody, and `/api/status`, which may be for clients with a token alone; and their
+//! common rules: the memory for answers, the origins whose pages may read them, and the methods.
 
 use std::sync::Arc;
 

@@ -115,7 +115,7 @@ pub struct Merger {
     /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
     skip: u64,
     room: u64,
-    /// Whether the shard has all that it answers for.
+    /// Whether the shard has all its words. Always false for the last shard, which ends with the table.
     full: bool,
     /// Index k: of the words of k bits, their number and their check sum.
     sums: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! Storage: immutable objects by key. Whatever is durable goes through it.
+//! Storage: immutable objects by key. All durable data of a job goes through it, but for secrets and access files.
 //!
 //! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
 //! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
@@ -40,7 +40,7 @@ pub use simulated::{Fault, Moment, SimulatedStorage};
 
 /// The number of objects that are read at a time.
 pub const READS_MAX: usize = 16;
-/// The most objects of a folder that are listed: twice as many as a job has ranges. Some 200 MB of keys.
+/// The most objects of a folder that are listed: twice as many as a job can have ranges. Some 200 MB of keys.
 pub const LISTED_MAX: usize = if cfg!(test) { 1200 } else { 2 << HEAD_BITS_MAX };
 
 /// Immutable objects by key.

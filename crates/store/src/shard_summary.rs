@@ -129,7 +129,8 @@ pub enum Difference {
     /// The file has another length or SHA-256 than expected.
     #[error("the file of the shard is not what was said of it")]
     Mismatch,
-    /// The file has the expected length and SHA-256, and other words than the ranges.
+    /// The file has the expected length and SHA-256, and other words than the ranges; or there is a file, but no word
+    /// for it, or the other way round.
     #[error("the file of the shard has other words than the ranges")]
     Forged,
 }
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!(compare(&own, &file), Ok(()));
         file[20] ^= 1;
         assert_eq!(compare(&own, &file), Err(Difference::Mismatch));
-        // The file may have frames of another size, if its digests are as the summary says.
+        // The file may have frames of another size than that of `own`, if its bytes have the digest in `expected`, and
+        // both summaries have the same digest of the words.
         let (mut expected, file) = written(&words, 7);
         assert_eq!(compare(&expected, &file), Ok(()));
         expected.shard.as_mut().unwrap().words_sha256.0[0] ^= 1;
