@@ -58,11 +58,11 @@ pub(crate) struct BoxArgs {
     #[arg(value_name = "RxC", value_parser = sides, required_unless_present_any = ["columns", "space"])]
     pub(crate) sides: Option<(u32, u32)>,
 
-    /// The most rows; RxC says it too
+    /// The most rows, as the argument has them
     #[arg(long, hide = true, value_name = "M", value_parser = number::<u32>(1..=32), requires = "columns")]
     pub(crate) rows: Option<u32>,
 
-    /// The most columns; RxC says it too
+    /// The most columns, as the argument has them
     #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>(1..=200_000), conflicts_with = "sides")]
     pub(crate) columns: Option<u32>,
 

@@ -11,8 +11,8 @@
 //! among the v′(q) of the tails that a move in a lower row leaves. S(q + 1) follows from S(q) and v(q). Suppose that
 //! for all q ≥ a the v′ of those tails are periodic with a number M, or not there. If S(q) = S(q + M) for one q ≥ a,
 //! then v(q + M) = v(q), so S(q + 1) = S(q + M + 1), and so on: v is periodic with M from q on. Let V be the largest v
-//! up to q + M. Then S(q) has only f(c, …) − q of c ≥ q − V, and of such c < p₂ as have f(c, …) ≥ q. So **if v(c) = v(c
-//! + M) for V values of c in a row, and what follows them is neither less than a nor than any f of the second kind, v
+//! up to q + M. Then S(q) has only f(c, …) − q of c ≥ q − V, and of such c < p₂ as have f(c, …) ≥ q. So **if v(c) =
+//! v(c + M) for V values of c in a row, and what follows them is neither less than a nor than any f of the second kind, v
 //! is periodic with M for ever.** (The longest f(p₂, …) of all tails before is at least as long as those of the second
 //! kind.) Where v has the period P, and P divides M, from some place on to the end of such M values, it has it for
 //! ever, too.

@@ -1,4 +1,4 @@
-//! RelayedParts that come through the coordinator: their records fill them, and those that nobody has use for go.
+//! Parts that come through the coordinator: their records fill them, and those that nobody has use for go.
 
 use chomp_plan::Rejection;
 use chomp_store::{Entry, Finders, ShardSummary};
