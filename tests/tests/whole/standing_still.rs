@@ -245,8 +245,8 @@ fn an_interrupted_command_says_what_is_kept() {
     let (kept, lost) = ("run the same command again", "nothing is kept");
     for (line, said) in [
         ("box 9x60".to_owned(), lost),
-        ("box --opening 3,3 --columns 4000".to_owned(), lost),
-        ("box 5x400 --periods".to_owned(), lost),
+        ("box --opening 3,3 --columns 1500".to_owned(), lost),
+        ("box 5x200 --periods".to_owned(), lost),
         (format!("box 9x60 --scratch {}", scratch.display()), kept),
     ] {
         let process = start(&mut chomp(&line));
