@@ -61,8 +61,9 @@ pub fn losing_total(bits: u32) -> f64 {
     2f64.powf(k - 1.0) * SHARE / (k * k)
 }
 
-/// The number of sources whose losing positions are put into a bitmap for a range. Each move that ends inside the head
-/// reads a whole source. The moves from one 1 of the head into the low bits read a half, a quarter, and so on of their
+/// The number of sources whose losing positions are put into a bitmap for a range. A move starts at a 1 of the word and
+/// ends at a later 0 (see [`chomp_table::sources`]). Each move from a 1 of the head to a 0 of the head reads a whole
+/// source. The moves from one 1 of the head to the 0s of the low bits read a half, a quarter, and so on of their
 /// sources: together they count as one.
 fn moves(head: Head) -> u32 {
     // The layer counts a cell for each pair of 1s, too.

@@ -121,7 +121,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// All ranges, blocked until [`begin`](Self::begin).
+    /// All ranges, each of them blocked: [`begin`](Self::begin) finds out which ones are ready.
     pub(super) fn new(settings: &Settings) -> Result<Units, PlanError> {
         settings.validate()?;
         let ranges = Ranges::new(settings);

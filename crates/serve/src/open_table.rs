@@ -53,7 +53,7 @@ pub(crate) struct TableFacts {
     positions: u64,
     /// The number of losing positions among them, both of a mirror pair.
     losing: u64,
-    /// The number of mirror pairs among them, as which a position that is its own mirror image counts too.
+    /// The number of mirror pairs among the losing positions. A position that is its own mirror image counts as a pair.
     pub(crate) stored: u64,
     /// The fingerprint in the manifest, which names the content: of version 1 for a table of format 1, else of version
     /// 2.

@@ -289,7 +289,8 @@ impl Pages {
     }
 }
 
-/// Whether a client accepts a page at least as gladly as JSON.
+/// Whether `Accept` names `text/html`, with a quality above 0 and no lower than that of `application/json`. Wildcards
+/// do not count.
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());

@@ -1,5 +1,5 @@
 //! The routes that are open to everybody, and `/api/status`, which may be for clients with a token alone; and their
-//! common rules: the memory for answers, the origins whose pages may read them, and the methods.
+//! common rules: the limit of memory for answers, the origins whose pages may read them, and the methods.
 
 use std::sync::Arc;
 
@@ -121,7 +121,8 @@ impl Site {
         all.fallback_service(elsewhere)
     }
 
-    /// Adds the rules of every open route: the memory for answers, the origins that may read them, and the methods.
+    /// Adds the rules of every open route: the limit of memory for answers, the origins that may read them, and the
+    /// methods.
     fn guard(&self, route: MethodRouter<Site>, origins: AllowedOrigins) -> MethodRouter {
         let state = (self.clone(), origins);
         let route = route.options(options).fallback(no_such_method);
