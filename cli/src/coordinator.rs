@@ -79,8 +79,7 @@ pub(crate) const ASSUMED_WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(64).un
 pub(crate) const ASSUMED_WORKER_MEMORY_BYTES: u64 = 64 << 30;
 /// The interval at which the coordinator checks that its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long this process tries to reach itself as workers will. A failure gives two warnings at most: the HTTP client
-/// may say meanwhile that it waits, and [`reach_self`] says at the end that the address does not work.
+/// How long this process tries to reach itself at the address that workers are told.
 const SELF_PATIENCE: Duration = Duration::from_secs(3);
 const SELF_ANSWER_BYTES_MAX: u64 = 1 << 10;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.

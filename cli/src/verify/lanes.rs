@@ -1,6 +1,7 @@
-//! The threads of `chomp verify`. They check shards, or pieces of a table of Grundy values, and the results are taken
-//! in their order. At the level `full` they check windows (see [`marking`](chomp_verify::marking)), each of which is
-//! reported when it is done.
+//! The threads of `chomp verify`. [`in_order`] runs threads that check shards, or pieces of a table of Grundy values,
+//! and passes their results on in the order of the shards or pieces. [`check_windows`] runs the threads that, at the
+//! level `full`, check the windows of a table of losing positions (see [`marking`](chomp_verify::marking)), and reports
+//! each window as soon as it is done.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

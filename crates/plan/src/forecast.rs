@@ -61,12 +61,12 @@ pub fn losing_total(bits: u32) -> f64 {
     2f64.powf(k - 1.0) * SHARE / (k * k)
 }
 
-/// The number of sources whose losing positions are put into a bitmap for a range. A move starts at a 1 of the word and
-/// ends at a later 0 (see [`chomp_table::sources`]). Each move from a 1 of the head to a 0 of the head reads a whole
-/// source. The moves from one 1 of the head to the 0s of the low bits read a half, a quarter, and so on of their
-/// sources: together they count as one.
+/// How often a whole source's worth of losing positions is put into a bitmap for a range. A source counts once for each
+/// move that reads it. A move from a 1 of the head to a 0 of the head reads a whole source. The moves from one 1 of the
+/// head to the first, second, third 0 of the low bits read a half, a quarter, an eighth of a source, and so on: they
+/// count as one together. Moves that start in the low bits are not counted. See [`chomp_table::sources`].
 fn moves(head: Head) -> u32 {
-    // The layer counts a cell for each pair of 1s, too.
+    // The layer counts each pair of 1s, too.
     let ones = head.0.count_ones();
     head.layer() - ones * ones.saturating_sub(1) / 2
 }

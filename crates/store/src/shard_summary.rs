@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(compare(&own, &file), Ok(()));
         file[20] ^= 1;
         assert_eq!(compare(&own, &file), Err(Difference::Mismatch));
-        // The file may have frames of another size than that of `own`, if its bytes have the digest in `expected`, both
-        // summaries have the same digest of the words, and the words in the file have the leaf of `own`.
+        // A file with the words of `own` in frames of another size is right, too, if `expected` has the digest of this
+        // file and the same `words_sha256` as `own`, and the words in the file give the leaf of `own`.
         let (mut expected, file) = written(&words, 7);
         assert_eq!(compare(&expected, &file), Ok(()));
         expected.shard.as_mut().unwrap().words_sha256.0[0] ^= 1;
