@@ -205,6 +205,29 @@ fn positions_and_periods_of_few_rows_are_written() {
     end(&mut chomp("box --rows 6 --columns 100 --periods")).refuses(2, &["3 to 5 rows"]);
 }
 
+/// Of a box with more differences than are printed, one period of each tail is, as in a smaller box.
+#[test]
+fn long_boxes_say_one_period_of_each_tail() {
+    let periods = |columns| {
+        let found = end(&mut chomp(&format!("box 3x{columns} --periods --json"))).summary();
+        found["tails"].as_array().unwrap().clone()
+    };
+    let (long, short) = (periods(4100), periods(400));
+    assert!(long.iter().all(|tail| tail.get("before").is_none()));
+    let proved = short
+        .iter()
+        .zip(&long)
+        .filter(|(tail, _)| tail["proved"] == true);
+    let proved: Vec<_> = proved.collect();
+    assert!(proved.len() > 150, "{}", proved.len());
+    for (tail, same) in proved {
+        for field in ["tail", "period", "from", "repeats"] {
+            assert_eq!(tail[field], same[field], "{tail}");
+        }
+        assert!(tail.get("before").is_some(), "{tail}");
+    }
+}
+
 /// The differences that `--periods` tells, against the list of all losing positions. With three rows all periods here
 /// are 1, and with four some are longer.
 #[test]
