@@ -87,9 +87,9 @@ pub(crate) async fn restore(
             scratch: &scratch,
         };
         let outcome = restorer.run(
-            |head| keeper.journal.ledger().range(head).is_none(),
-            |layers| keeper.keep(layers),
-            |done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
+            &|head| keeper.journal.ledger().range(head).is_none(),
+            &|layers| keeper.keep(layers),
+            &|done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
         );
         // Restored ranges are right even if the restorer failed, so they are kept.
         keeper.finish().map_err(RestoreError::Keep)?;

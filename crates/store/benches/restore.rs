@@ -3,7 +3,6 @@
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
 
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
@@ -31,8 +30,7 @@ fn main() {
     };
     #[expect(clippy::disallowed_methods, reason = "it is what is measured")]
     let start = Instant::now();
-    let keep = |_| Ok::<(), Infallible>(());
-    let done = restorer.run(|_| true, keep, |_, _| ControlFlow::Continue(()));
+    let done = restorer.run(&|_| true, &|_| Ok(()), &|_, _| ControlFlow::Continue(()));
     done.expect("the ranges are restored");
     let (seconds, losing) = (start.elapsed().as_secs_f64(), table.manifest().losing);
     #[expect(clippy::cast_precision_loss, reason = "it is shown with a digit")]

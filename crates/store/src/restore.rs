@@ -19,17 +19,20 @@ use std::ops::{ControlFlow, Range as Span};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use chomp_table::digest::DigestBuilder;
+use chomp_table::fingerprint::LeafBuilder;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
+use chomp_table::shard::sort_words;
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 use parking_lot::Mutex;
+
+use crate::StoreError;
 
 use spill::{Spill, Stretch, index_in_stretch};
 
 /// A stretch (see the module) has about 2^this losing positions: enough to span many frames of a shard, few enough that
 /// the bitmap of the stretch stays in a processor's cache. No stretch is smaller than a range.
-const STRETCH_LOSING_BITS: u32 = 19;
+const STRETCH_LOSING_BITS: u32 = 17;
 /// The most bits of a stretch: its positions are counted by 31 bits.
 const STRETCH_BITS_MAX: u32 = 32;
 /// The most bytes that a word takes while it waits for its stretch, in a list that grows.
@@ -54,13 +57,13 @@ pub struct Restorer<'a> {
 /// Why ranges were not restored.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the variants are named for what they are")]
-pub enum RestoreError<E> {
+pub enum RestoreError {
     #[error(transparent)]
     Table(#[from] TableError),
     #[error("cannot use a file for the words that wait for their ranges")]
     Scratch(#[from] std::io::Error),
     #[error("what was restored cannot be kept")]
-    Keep(E),
+    Keep(#[source] StoreError),
     #[error("stopped")]
     Stopped,
 }
@@ -68,16 +71,19 @@ pub enum RestoreError<E> {
 /// Ranges of one layer, ascending, with their records.
 pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
+/// Takes restored ranges, some at a time, by layers, from several threads.
+pub type Keep<'a> = &'a (dyn Fn(BTreeMap<u32, Records>) -> Result<(), StoreError> + Sync);
+
 impl Restorer<'_> {
-    /// Restores the `wanted` ranges of which the table has all positions, and gives them to `keep`, some at a time, by
-    /// layers, from several threads. `watch` is called with the number of words read so far and in all, and may end the
-    /// run. If the run fails, the ranges that `keep` has got are right.
-    pub fn run<E: Send>(
+    /// Restores the `wanted` ranges of which the table has all positions, and gives them to `keep`. `watch` is called
+    /// with the number of words read so far and in all, and may end the run. If the run fails, the ranges that `keep`
+    /// has got are right.
+    pub fn run(
         &self,
-        wanted: impl Fn(Head) -> bool + Sync,
-        keep: impl Fn(BTreeMap<u32, Records>) -> Result<(), E> + Sync,
-        watch: impl Fn(u64, u64) -> ControlFlow<()> + Sync,
-    ) -> Result<(), RestoreError<E>> {
+        wanted: &(dyn Fn(Head) -> bool + Sync),
+        keep: Keep<'_>,
+        watch: &(dyn Fn(u64, u64) -> ControlFlow<()> + Sync),
+    ) -> Result<(), RestoreError> {
         let bits = self.table.manifest().bits;
         if bits < self.range_bits.get() {
             return Ok(());
@@ -104,11 +110,10 @@ impl Restorer<'_> {
             let mut spill = Spill::new(self.scratch, stretches, stretch_bits, room)?;
             for number in numbers {
                 let span = shards[number].first..shards[number].last + 1;
-                let mut digest = DigestBuilder::default();
-                self.table.frames_in(&span, |mut words, _| {
-                    words.sort_unstable();
-                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                    digest.push(&bytes);
+                let mut leaf = LeafBuilder::new();
+                self.table.frames_in(&span, |words, _| {
+                    let words = sort_words(words);
+                    leaf.push(&words);
                     for &word in &words {
                         let mirror = Word::new(word).mirror().get();
                         edges.add(word);
@@ -118,7 +123,7 @@ impl Restorer<'_> {
                     tell(words.len())
                 })?;
                 // The fingerprint of the table is made of these digests.
-                if digest.finish() != shards[number].words_sha256 {
+                if leaf.finish().digest != shards[number].words_sha256 {
                     let file = self.table.folder().join(&shards[number].name);
                     let what = "its words are not those of the fingerprint";
                     return Err(TableError::damaged(file, what).into());
@@ -182,11 +187,11 @@ impl Restorer<'_> {
 
 /// Calls `work` in at most `threads` threads, but at least one, and hands the numbers below `count` out to them. After
 /// an error no more numbers are handed out.
-fn each<E: Send>(
+fn each(
     count: usize,
     threads: usize,
-    work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError<E>> + Sync,
-) -> Result<(), RestoreError<E>> {
+    work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError> + Sync,
+) -> Result<(), RestoreError> {
     let next = AtomicUsize::new(0);
     let one = || {
         let all = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));

@@ -96,7 +96,7 @@ pub(crate) fn decode_unsorted(block: &[u8], count: u64, end: u64) -> Result<Vec<
 
 /// The words of a table lie about evenly between the first and the last. So a bucket sort, with up to twice as many
 /// buckets as numbers, puts each nearly where it belongs.
-fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
+pub(crate) fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
     let (Some(&least), Some(&most)) = (numbers.iter().min(), numbers.iter().max()) else {
         return numbers;
     };

@@ -1,6 +1,5 @@
 //! Restored ranges, compared with ranges by definition.
 
-use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
 
@@ -64,13 +63,13 @@ fn restored(
             );
             all.lock().extend(records);
         }
-        Ok::<(), Infallible>(())
+        Ok(())
     };
     let watch = |done: u64, all: u64| {
         *told.lock() = (done, all);
         ControlFlow::Continue(())
     };
-    restorer.run(wanted, keep, watch).unwrap();
+    restorer.run(&wanted, &keep, &watch).unwrap();
     let (done, most) = told.into_inner();
     assert!(done <= most);
     let mut all = all.into_inner();
@@ -135,8 +134,7 @@ fn a_table_that_was_made_up_is_damaged() {
         memory_bytes: 1 << 20,
         scratch: directory.path(),
     };
-    let keep = |_| Ok::<(), Infallible>(());
-    let refused = restorer.run(|_| true, keep, |_, _| ControlFlow::Continue(()));
+    let refused = restorer.run(&|_| true, &|_| Ok(()), &|_, _| ControlFlow::Continue(()));
     let error = refused.unwrap_err().to_string();
     assert!(
         error.contains("more losing positions than range 0 can have"),
@@ -162,7 +160,7 @@ fn damage_and_a_wish_to_stop_end_it() {
             memory_bytes: 1000,
             scratch,
         };
-        restorer.run(|_| true, |_| Ok::<(), Infallible>(()), |_, _| flow)
+        restorer.run(&|_| true, &|_| Ok(()), &|_, _| flow)
     };
     let stopped = run(directory.path(), ControlFlow::Break(()));
     assert!(matches!(stopped, Err(RestoreError::Stopped)), "{stopped:?}");
