@@ -95,6 +95,11 @@ fuzz-all COUNT="10000000" SEED="0":
 bench:
     .ci/run bench
 
+# Compares the CPU time of the program that ships with that of the plain build, in turns, on four commands: `just profiles`;
+# on all: `just profiles all`; of given programs: `just profiles PROGRAM PROGRAM`
+profiles *ARGS:
+    .ci/profiles {{ARGS}}
+
 # The engines that take longer, all or some: `just engines ceph mpi`
 engines *NAMES:
     .ci/engines {{NAMES}}
