@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_file_is_what_is_said_of_it_and_has_the_right_words() {
-        let mut words: Vec<u64> = (1..100).map(|half| 2 * half).collect();
+        let mut words: Vec<u64> = (0..99).map(|index| (1 << 20) + 64 * index).collect();
         let (own, mut file) = written(&words, 10);
         let compare =
             |expected: &ShardSummary, file: &[u8]| own.compare(expected.shard.as_ref(), file);

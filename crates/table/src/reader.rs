@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
 use crate::fingerprint::{self, Fingerprints, Leaf, LeafBuilder};
-use crate::format::{Damage, FormatError};
+use crate::format::FormatError;
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, losing_by_bits, sha256sums,
 };
@@ -237,14 +237,7 @@ impl Table {
     pub fn read_shard(&self, number: usize) -> Result<Vec<u64>, TableError> {
         let shard = &self.manifest.shards[number];
         let words = decode_shard(&self.shards.whole(number)?, shard);
-        let words = words.map_err(|error| self.shards.refused(number, error))?;
-        let mut pairs = words.iter().map(|&word| (word, Word::new(word).mirror()));
-        if let Some((word, mirror)) = pairs.find(|(word, mirror)| mirror.get() < *word) {
-            let mirror = mirror.get();
-            let what = format!("the mirror image of its word {word} is smaller: {mirror}");
-            return Err(self.shards.refused(number, Damage::new(what).into()));
-        }
-        Ok(words)
+        words.map_err(|error| self.shards.refused(number, error))
     }
 
     /// Fails if the manifest has another fingerprint for some number of bits than the words of all shards gave.

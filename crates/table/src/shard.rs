@@ -26,7 +26,8 @@
 //!
 //! Trust flows from the manifest, which holds the SHA-256 of the shard and of its index frame, to the index, and from
 //! there to each data frame: what was read is checked before it is used. Without the manifest, the last 48 bytes of a
-//! shard tell where its index is; then nothing but the shard itself vouches for it.
+//! shard tell where its index is; then nothing but the shard itself vouches for it. Digests do not show that words are
+//! right. What a reader may rely on is that they ascend, and that each is the smaller of its mirror pair.
 //!
 //! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer
 //! than its words can make it (see `limits`). This program writes full frames and shards: only the last frame of a
@@ -42,6 +43,7 @@ use crate::classes;
 use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
+use crate::word::Word;
 
 mod limits;
 mod writer;
@@ -313,9 +315,20 @@ impl ShardIndex {
         let (count, end) = (u64::from(frame.words), self.end(number));
         let longest = classes::block_len_max(count, end - frame.first / 2, 1);
         let mut words = decode(&gaps::decompress(bytes, longest)?, count, end)?;
+        let mut are_smaller = true;
         for word in &mut words {
             *word *= 2;
+            are_smaller &= Word::new(*word).is_representative();
         }
+        ensure(are_smaller, || {
+            let larger = words.iter().map(|&word| Word::new(word));
+            let larger = larger.filter(|word| !word.is_representative()).min();
+            let word = larger.unwrap_or_default();
+            let (larger, smaller) = (word.get(), word.mirror().get());
+            format!(
+                "frame {number} lists the word {larger}, whose mirror image has a smaller one, {smaller}"
+            )
+        })?;
         Ok(words)
     }
 

@@ -71,6 +71,15 @@ impl Word {
         self.min(self.mirror())
     }
 
+    /// Whether it is its own representative, which is faster to tell than to find.
+    pub fn is_representative(self) -> bool {
+        let Some(word) = self.0.checked_shl(self.0.leading_zeros()) else {
+            return true;
+        };
+        // Behind its end, the mirror image has 1s here, and the word has 0s.
+        word <= (!self.0).reverse_bits()
+    }
+
     /// All moves: the cell taken and the position it leaves.
     pub fn moves(self) -> impl Iterator<Item = (Cell, Word)> {
         let zeros = (0..self.bits()).filter(move |&end| self.0 >> end & 1 == 0);
@@ -156,6 +165,7 @@ mod tests {
             prop_assert_eq!(word.mirror().bits(), word.bits());
             prop_assert_eq!(word.mirror().area(), word.area());
             prop_assert_eq!(word.mirror().representative(), word.representative());
+            prop_assert_eq!(word.is_representative(), word.representative() == word);
         }
 
         #[test]

@@ -353,7 +353,10 @@ fn verification_notices_a_word_that_is_not_the_smaller_of_its_pair() {
     words.sort_unstable();
     let folder = publish_words(dir.path(), 12, SMALL, &words);
     let error = damage(&folder);
-    assert!(error.contains("the mirror image of its word"), "{error}");
+    assert!(
+        error.contains("whose mirror image has a smaller one"),
+        "{error}"
+    );
 }
 
 /// Many threads that need more frames than are kept get the answers of one.
