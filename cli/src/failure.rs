@@ -116,7 +116,9 @@ fn of_box(error: &ThinError) -> Option<Exit> {
 
 fn of_table(error: &TableError) -> Option<Exit> {
     match error {
-        TableError::Damaged { .. } | TableError::Openings { .. } => Some(Exit::Damaged),
+        TableError::Damaged { .. }
+        | TableError::Contradiction { .. }
+        | TableError::Openings { .. } => Some(Exit::Damaged),
         TableError::Newer { .. }
         | TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }

@@ -99,7 +99,8 @@ pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer
     Ok(answers.collect())
 }
 
-/// For each of `words` the moves that leave a losing position, with that position, by row, then by column.
+/// For each of `words`, which are winning or empty, the moves that leave a losing position, with that position, by row,
+/// then by column. Fails if the table contradicts itself about them.
 pub fn winning_moves(
     table: &impl Losing,
     words: &[Word],
@@ -107,13 +108,32 @@ pub fn winning_moves(
     let moves: Vec<Vec<(Cell, Word)>> = words.iter().map(|word| word.moves().collect()).collect();
     let nexts: Vec<Word> = moves.iter().flatten().map(|&(_, next)| next).collect();
     let mut losing = table.are_losing(&nexts)?.into_iter();
-    let winning = moves.into_iter().map(|mut moves| {
-        // The moves are in the order of rows, and a row has one winning move at the most: of two, the one that takes
-        // fewer cells would leave a losing position with a move to another losing position.
+    let winning = words.iter().zip(moves).map(|(&word, mut moves)| {
         moves.retain(|_| losing.next().expect("an answer for each question"));
-        moves
+        check_moves(word, &moves)?;
+        Ok(moves)
     });
-    Ok(winning.collect())
+    winning.collect()
+}
+
+/// Fails unless `winning` may be all winning moves of a winning position. It has one. Of two, neither takes the cell of
+/// the other: it would leave a losing position from which the other leads to a losing one. So from each to the next the
+/// row rises and the column falls.
+fn check_moves(word: Word, winning: &[(Cell, Word)]) -> Result<(), TableError> {
+    let position = Position::from(word);
+    let mut pairs = winning.windows(2).map(|pair| (pair[0].0, pair[1].0));
+    let are_apart = |one: Cell, next: Cell| one.row < next.row && one.column > next.column;
+    let what = if winning.is_empty() && word != Word::EMPTY {
+        format!("it lists neither {position} nor a position that a move from there leaves")
+    } else if let Some((one, next)) = pairs.find(|&(one, next)| !are_apart(one, next)) {
+        format!(
+            "from {position} the moves {one} and {next} leave positions that it lists, and from one of these a move \
+             leads to the other"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(TableError::Contradiction { what })
 }
 
 /// The move of a perfect player: the first of the `winning` moves. If every move loses, it is a single cell, so that
@@ -142,8 +162,24 @@ pub(crate) fn pair(cell: Cell) -> (u32, u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::tests::ByDefinition;
+
+    /// A table of 9 bits with these words.
+    struct Lists(BTreeSet<Word>);
+
+    impl Losing for Lists {
+        fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+            let representatives = words.iter().map(|word| word.representative());
+            Ok(representatives.map(|word| self.0.contains(&word)).collect())
+        }
+
+        fn bits(&self) -> u32 {
+            9
+        }
+    }
 
     fn of(text: &str) -> Answer {
         answer(&ByDefinition::new(14), &text.parse().unwrap()).unwrap()
@@ -230,6 +266,56 @@ mod tests {
             }
             assert_eq!(answer.reply.is_none(), word == Word::EMPTY);
         }
+    }
+
+    /// Of any two positions that are a move apart, a table lists one at most, and of a position and those that its moves
+    /// leave, one at least.
+    #[test]
+    fn a_table_that_contradicts_itself_is_refused() {
+        let said = |text: &str, listed: &[&str]| {
+            let words = |text: &&str| Word::from(&text.parse().unwrap()).representative();
+            let table = Lists(listed.iter().map(words).collect());
+            let told = answer(&table, &text.parse().unwrap());
+            told.map(|answer| answer.winning_moves)
+                .map_err(|error| error.to_string())
+        };
+        let neither = |text: &str| format!("it lists neither {text} nor a position");
+        for (text, listed, expected) in [
+            ("2,1", &["1", "2,1"][..], Ok(vec![])),
+            ("2,2", &["1", "2,1"], Ok(vec![(2, 2)])),
+            ("5,4,2,1", &["1", "5,4"], Ok(vec![(3, 1)])),
+            ("5,4,2,1", &["5,4", "2,2,2,1"], Ok(vec![(1, 3), (3, 1)])),
+            ("1", &[], Err(neither("1"))),
+            ("3", &["2,1", "2,2"], Err(neither("3"))),
+            ("2,1", &["2,2"], Err(neither("2,1"))),
+            // The mirror image of a position is the same.
+            ("3", &["1,1"], Ok(vec![(1, 3)])),
+            (
+                "3",
+                &["1", "2"],
+                Err("from 3 the moves (1,3) and (1,2) leave".into()),
+            ),
+            (
+                "2,2",
+                &["1,1", "2,1"],
+                Err("from 2,2 the moves (1,2) and (2,2) leave".into()),
+            ),
+            (
+                "3,3,3",
+                &["3,3", "3,3,2"],
+                Err("from 3,3,3 the moves (1,3) and (3,3) leave".into()),
+            ),
+        ] {
+            match (said(text, listed), expected) {
+                (Err(error), Err(what)) => {
+                    assert!(error.contains("contradicts itself"), "{error}");
+                    assert!(error.contains(&what), "{error}");
+                }
+                (told, expected) => assert_eq!(told, expected, "{text} {listed:?}"),
+            }
+        }
+        let openings = crate::openings(&Lists(BTreeSet::new())).unwrap_err();
+        assert!(openings.to_string().contains(&neither("2")), "{openings}");
     }
 
     #[test]

@@ -46,7 +46,12 @@ fn of_boards(
     table: &impl Losing,
     boards: impl Iterator<Item = (u32, u32)> + Clone,
 ) -> Result<Vec<Opening>, TableError> {
-    let words: Vec<Word> = boards.clone().map(|(r, c)| board(r, c)).collect();
+    // Every board but 1x1 is winning.
+    let words = boards.clone().map(|sides| match sides {
+        (1, 1) => Word::EMPTY,
+        (rows, columns) => board(rows, columns),
+    });
+    let words: Vec<Word> = words.collect();
     let winning = winning_moves(table, &words)?;
     let openings = boards.zip(winning).map(|((rows, columns), moves)| Opening {
         rows,

@@ -61,6 +61,9 @@ pub enum TableError {
     NotFound { path: PathBuf },
     #[error("{file} is damaged: {what}; download or build this table again")]
     Damaged { file: PathBuf, what: String },
+    /// What the table says of a position does not go with what it says of others.
+    #[error("the table contradicts itself: {what}; download or build it again")]
+    Contradiction { what: String },
     /// A file does not begin as a shard does, so it never was one.
     #[error(
         "{file} is {what}: --table takes the folder of a table, or a shard of losing positions, as shard-0000.zst"

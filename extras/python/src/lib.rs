@@ -37,7 +37,9 @@ struct Table {
 fn refused(error: &TableError) -> PyErr {
     let text = chomp_table::format::describe(error);
     match error {
-        TableError::Damaged { .. } | TableError::Openings { .. } => Damaged::new_err(text),
+        TableError::Damaged { .. }
+        | TableError::Contradiction { .. }
+        | TableError::Openings { .. } => Damaged::new_err(text),
         TableError::NotFound { .. } => PyFileNotFoundError::new_err(text),
         TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }
