@@ -7,7 +7,7 @@ use chomp_boxes::space::Space;
 use chomp_boxes::{Bounds, FewTally, Memory, Solver, hooks};
 use chomp_games::Effort;
 use chomp_plan::forecast::as_f64;
-use chomp_query::{INSIDE_MAX, Inside, TooManyInside, openings};
+use chomp_query::{INSIDE_MAX, Inside, TooManyInside, openings_to};
 use chomp_table::Table;
 use chomp_table::partition::{AREA_MAX, Partition, count};
 use chomp_table::reader::AnyTable;
@@ -236,11 +236,8 @@ impl TermSources {
             }
             "several" => {
                 let mut counts = vec![0; size + 2];
-                for one in openings(self.losing(size + 1)?)? {
-                    let bits = (one.rows + one.columns) as usize;
-                    if bits < counts.len() && one.moves.len() > 1 {
-                        counts[bits] += 1;
-                    }
+                for one in openings_to(self.losing(size + 1)?, u32::try_from(size + 1)?)? {
+                    counts[(one.rows + one.columns) as usize] += u64::from(one.moves.len() > 1);
                 }
                 counts.split_off(2)
             }

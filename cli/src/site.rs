@@ -283,7 +283,10 @@ fn about(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
 
 /// The file `README.md`. It begins with the metadata that hosts of data sets read.
 fn card(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
-    let limits = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B"];
+    // A manifest lists at most 2^38 words.
+    let limits = [
+        "1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T",
+    ];
     let class = manifest.stored.max(1).ilog10().saturating_sub(2) as usize;
     let size = match class {
         0 => "n<1K".to_owned(),

@@ -28,7 +28,7 @@ pub mod values;
 pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
 pub use certificate::{Certificate, CertificateError, Found, Search};
 pub use inside::{INSIDE_MAX, Inside, TooManyInside, mirrored};
-pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
+pub use openings::{Opening, of_board, of_box, opening, openings, openings_to, with_boxes};
 pub use solve::{SolveError, SolveLimits, solve};
 pub use sum::{SumAnswer, SumError, sum};
 pub use values::{ValueAnswer, Valued, value_answers, valued};

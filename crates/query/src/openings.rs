@@ -38,7 +38,12 @@ pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> + Clone {
 
 /// The winning first moves of all [`boards`] of a table. Fails if a part of the table cannot be read or is damaged.
 pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
-    of_boards(table, boards(table.bits()))
+    openings_to(table, table.bits())
+}
+
+/// As [`openings`], of the [`boards`] of at most `bits` bits. Fails, too, if the table does not cover them.
+pub fn openings_to(table: &impl Losing, bits: u32) -> Result<Vec<Opening>, TableError> {
+    of_boards(table, boards(bits))
 }
 
 /// All moves of all boards are looked up at once, so that each part of the table is read once.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use chomp_query::with_boxes;
+use chomp_query::{openings_to, with_boxes};
 use chomp_table::{Table, TableError};
 
 use crate::answer::json_line;
@@ -32,9 +32,7 @@ pub fn plain_files(
     if !goes_on {
         return Ok(None);
     }
-    let mut openings = chomp_query::openings(table)?;
-    openings.retain(|board| board.rows + board.columns <= bits);
-    let openings = with_boxes(openings, directory)?;
+    let openings = with_boxes(openings_to(table, bits)?, directory)?;
     let summary = TableSummary::new(table.manifest(), bits);
     let counts = AreaCounts {
         counted: summary.facts.stored,
