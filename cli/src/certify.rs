@@ -1,10 +1,11 @@
 //! `chomp certify`: proofs that a first move wins, which need no table to be checked.
 
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use chomp_durable_files::open_or_pipe;
+use chomp_plan::forecast::as_f64;
 use chomp_query::{Certificate, CertificateError, Found, Search};
 use chomp_table::reader::AnyTable;
 use chomp_table::{Cell, Table, TableError, Word};
@@ -74,11 +75,11 @@ struct Proved {
 
 impl Proved {
     fn of(certificate: &Certificate) -> Proved {
-        let Cell { row, column } = certificate.opening;
+        let Cell { row, column } = certificate.opening();
         Proved {
-            board: certificate.board,
+            board: certificate.board(),
             opening: (row, column),
-            positions: certificate.positions.len(),
+            positions: certificate.positions().len(),
             necessary: None,
         }
     }
@@ -161,25 +162,21 @@ pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<
 
 fn check(file: &Path, teller: &Teller) -> anyhow::Result<Proved> {
     let named = || format!("cannot read {}", file.display());
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
+    let input: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(io::stdin().lock())
     } else {
-        open_or_pipe(file).and_then(|(file, _)| std::io::read_to_string(file))
+        Box::new(BufReader::new(open_or_pipe(file).with_context(named)?.0))
     };
-    let certificate: Certificate = text
-        .with_context(named)?
-        .parse()
-        .map_err(|error| refused(file, error))?;
-    let checked = certificate.check(|done| teller.stage("positions", done));
-    checked.map_err(|error| refused(file, error))?;
-    Ok(Proved::of(&certificate))
-}
-
-fn refused(file: &Path, error: CertificateError) -> anyhow::Error {
-    match error {
+    let read = Certificate::read(input, |lines| teller.counted("lines", lines));
+    let checked = read.and_then(|certificate| {
+        certificate.check(|done| teller.stage("positions", done))?;
+        Ok(Proved::of(&certificate))
+    });
+    checked.map_err(|error| match error {
         CertificateError::Stopped => Interruption::Lost.into(),
+        CertificateError::Read(error) => anyhow::Error::new(error).context(named()),
         error => Exit::Damaged.error(format!("{} proves nothing: {error}", file.display())),
-    }
+    })
 }
 
 fn find(table: &Table, board: (u32, u32), opening: Cell, teller: &Teller) -> anyhow::Result<Found> {
@@ -192,21 +189,24 @@ fn find(table: &Table, board: (u32, u32), opening: Cell, teller: &Teller) -> any
         board,
         opening,
         |word| losing.has(word),
-        |search, done| {
+        |search, positions| {
             let stage = match search {
                 Search::Necessary => "necessary positions",
                 Search::Chosen => "other positions",
             };
-            teller.stage(stage, done)
+            teller.counted(stage, positions as u64)
         },
     );
-    let (m, n, i, j) = (board.0, board.1, opening.row, opening.column);
+    let (m, n) = board;
     match found {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(usage(format!(
-            "({i},{j}) does not win on {m}x{n}: `chomp openings {m}x{n}` lists what does"
+            "{opening} does not win on {m}x{n}: `chomp openings {m}x{n}` lists what does"
         ))),
         Err(CertificateError::Stopped) => Err(Interruption::Lost.into()),
+        Err(CertificateError::Contradiction(what)) => {
+            Err(TableError::Contradiction { what }.into())
+        }
         Err(error) => Err(usage(error.to_string())),
     }
 }
@@ -216,7 +216,8 @@ struct Representatives(Vec<u64>);
 
 impl Representatives {
     fn read(table: &Table, bits: u32, teller: &Teller) -> anyhow::Result<Representatives> {
-        let (bytes, free) = ((1_u64 << bits) / 16, machine::memory_bytes()?);
+        // A board has at least two bits.
+        let (bytes, free) = ((1_u64 << (bits - 1)) / 8, machine::memory_bytes()?);
         if bytes > free {
             return Err(machine::too_little_memory(
                 free,
@@ -225,15 +226,18 @@ impl Representatives {
             ));
         }
         let mut found = Representatives(vec![0; usize::try_from(bytes / 8 + 1)?]);
+        // Each word stands for two, mostly.
+        let (mut read, all) = (0, table.manifest().losing_by_bits[bits as usize]);
         for piece in table.words() {
             for word in piece? {
-                if word >> bits > 0 {
+                if Word::new(word).bits() > bits {
                     return Ok(found);
                 }
                 let (at, bit) = Representatives::bit_of(word);
                 found.0[at] |= bit;
+                read += 2;
             }
-            if teller.stage("words", 0.0).is_break() {
+            if teller.stage("words", as_f64(read) / as_f64(all)).is_break() {
                 return Err(Interruption::Lost.into());
             }
         }

@@ -29,6 +29,8 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// The length of the bar, in steps: all the work of a job or a stage.
 const BAR_STEPS: u64 = 1000;
 const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
+/// Of work whose end is not known.
+const COUNT: &str = "{prefix} {msg}";
 
 /// The place on stderr where progress, log lines and errors go. Clones share it.
 #[derive(Clone, Debug)]
@@ -52,8 +54,8 @@ pub(crate) struct Teller {
 struct View {
     /// The stage of the work, or its layer. Events report a new stage at once.
     stage: String,
-    /// The part of the stage that is done, from 0 to 1.
-    done: f64,
+    /// The part of the stage that is done, from 0 to 1; none if nobody knows.
+    done: Option<f64>,
     /// The text after the fraction.
     pace: String,
     begun: Option<Event>,
@@ -73,6 +75,8 @@ pub(crate) struct Stage {
     name: &'static str,
     /// From 0 to 1.
     done: f64,
+    /// The things that are done, where nobody knows of how many.
+    count: Option<u64>,
     /// The words that are read, and all that are to be read.
     words: Option<(u64, u64)>,
 }
@@ -97,7 +101,17 @@ impl Teller {
         self.tell(Stage {
             name,
             done,
-            words: None,
+            ..Stage::default()
+        })
+    }
+
+    /// Tells the stage of the work, and how many things are done where nobody knows of how many. Breaks if the work is
+    /// to end.
+    pub(crate) fn counted(&self, name: &'static str, count: u64) -> ControlFlow<()> {
+        self.tell(Stage {
+            name,
+            count: Some(count),
+            ..Stage::default()
         })
     }
 
@@ -110,6 +124,7 @@ impl Teller {
             name: "words",
             done: as_f64(read) / as_f64(total.max(1)),
             words: Some((read, total)),
+            ..Stage::default()
         })
     }
 
@@ -253,9 +268,13 @@ impl Display {
         let progress = teller.progress.subscribe();
         let work = blocking(move || work(teller));
         let mut clock = StageClock::start(event);
-        let view = |&Stage { name, done, words }: &Stage| {
+        let view = |stage: &Stage| {
+            let (name, done) = (stage.name, stage.done);
+            if let Some(count) = stage.count {
+                return Some(clock.count(name, count));
+            }
             let mut fields = json!({ "stage": name, "done": done });
-            if let Some((read, total)) = words {
+            if let Some((read, total)) = stage.words {
                 fields["read"] = read.into();
                 fields["total"] = total.into();
             }
@@ -274,8 +293,7 @@ impl Display {
     ) -> T {
         let show = async {
             if self.terminal {
-                let style = ProgressStyle::with_template(BAR).expect("a valid template");
-                self.bar.set_style(style.progress_chars("=> "));
+                self.bar.set_style(style(BAR));
                 let terminal = self.stderr.for_bar();
                 self.bar
                     .set_draw_target(ProgressDrawTarget::term_like(terminal));
@@ -314,7 +332,12 @@ impl Display {
     /// line if `is_time`.
     fn show(&self, view: View, is_next: bool, is_time: bool) {
         if self.terminal {
-            self.bar.set_position(steps(view.done, BAR_STEPS));
+            if is_next {
+                let template = if view.done.is_some() { BAR } else { COUNT };
+                self.bar.set_style(style(template));
+            }
+            self.bar
+                .set_position(steps(view.done.unwrap_or(0.0), BAR_STEPS));
             self.bar.set_prefix(view.stage);
             self.bar.set_message(view.pace);
         } else if self.json && (is_time || is_next) {
@@ -324,9 +347,15 @@ impl Display {
             }
         } else if is_time {
             let View { stage, pace, .. } = view;
-            self.line(&format!("{stage} {} % {pace}", steps(view.done, 100)));
+            let percent = view.done.map(|done| format!("{} % ", steps(done, 100)));
+            self.line(&format!("{stage} {}{pace}", percent.unwrap_or_default()));
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).expect("a valid template");
+    style.progress_chars("=> ")
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -388,7 +417,7 @@ impl View {
         };
         (status.positions > 0).then(|| View {
             stage: format!("{bits} bits, {stage}"),
-            done: status.done,
+            done: Some(status.done),
             pace,
             begun: Some(Event {
                 event: "layer",
@@ -429,19 +458,41 @@ impl StageClock {
 
     /// `done` is a fraction. The time that is left is foretold from the pace since the stage was first seen.
     fn view(&mut self, stage: &'static str, done: f64, of: &str, mut fields: Value) -> View {
-        if stage != self.stage {
-            (self.stage, self.first, self.since) = (stage, done, Instant::now());
-        }
-        let left = time_left(self.first, done, self.since.elapsed());
+        let since = self.elapsed(stage, done);
+        let left = time_left(self.first, done, since);
         fields["seconds_left"] = left.map(|left| left.as_secs_f64()).into();
         let event = self.event;
         View {
             stage: stage.to_owned(),
-            done,
+            done: Some(done),
             pace: format!("{of}{}", time_text(left)),
             begun: None,
             event: Event { event, fields },
         }
+    }
+
+    /// So much is done, of nobody knows how much: the pace foretells nothing.
+    fn count(&mut self, stage: &'static str, count: u64) -> View {
+        let elapsed = self.elapsed(stage, 0.0);
+        let seconds = elapsed.as_secs_f64();
+        View {
+            stage: stage.to_owned(),
+            done: None,
+            pace: format!("{} after {}", HumanCount(count), HumanDuration(elapsed)),
+            begun: None,
+            event: Event {
+                event: self.event,
+                fields: json!({ "stage": stage, "count": count, "seconds": seconds }),
+            },
+        }
+    }
+
+    /// The time since the stage was first seen, when `done` of it was done.
+    fn elapsed(&mut self, stage: &'static str, done: f64) -> Duration {
+        if stage != self.stage {
+            (self.stage, self.first, self.since) = (stage, done, Instant::now());
+        }
+        self.since.elapsed()
     }
 }
 
