@@ -50,3 +50,4 @@ mod waiting;
 mod words;
 mod working_files;
 mod wrong_places;
+mod wrong_words;
