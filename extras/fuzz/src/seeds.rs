@@ -1,8 +1,10 @@
 //! Bytes that each decoder must accept, made by the writers of this project.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
+use chomp_query::Certificate;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
@@ -10,8 +12,8 @@ use chomp_store::{
 };
 use chomp_table::fingerprint::Leaf;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{Digest, Head, Range, RangeBits, fuzzing, range};
-use chomp_testing::definition::losing;
+use chomp_table::{Cell, Digest, Head, Range, RangeBits, fuzzing, range};
+use chomp_testing::definition::{index_of, losing};
 use chomp_testing::tables::{self, words};
 use futures_util::FutureExt;
 use prost::Message;
@@ -348,6 +350,25 @@ pub(crate) fn participants() -> Vec<Vec<u8>> {
 
 pub(crate) fn positions() -> Vec<Vec<u8>> {
     texts(["5,4,2,1", "8x10", "0", "1,1,1", "32x32"])
+}
+
+pub(crate) fn certificates() -> Vec<Vec<u8>> {
+    let losing = losing(9);
+    let found = [
+        ((2, 2), (2, 2)),
+        ((1, 5), (1, 2)),
+        ((3, 4), (2, 3)),
+        ((4, 5), (3, 3)),
+    ];
+    let written = found.map(|(board, (row, column))| {
+        let is_losing = |word| losing[index_of(word)];
+        let found = Certificate::find(board, Cell { row, column }, is_losing, |_, _| {
+            ControlFlow::Continue(())
+        });
+        let found = found.expect("a first move").expect("one that wins");
+        found.certificate
+    });
+    texts(written)
 }
 
 pub(crate) fn range_headers() -> Vec<Vec<u8>> {

@@ -1,15 +1,19 @@
 //! The decoders. Any bytes give an error, or a value that comes back when written; no panic; memory in proportion.
 
 use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 use chomp_access::TokenDigest;
 use chomp_proto::v1;
+use chomp_query::Certificate;
 use chomp_store::Key;
 use chomp_store::journal::is_read;
 use chomp_store::location::StoreLocation;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{Index, ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
 use chomp_table::{Digest, Position, RangeBits, Word, fuzzing, range};
+use chomp_testing::definition;
 use fastrand::Rng;
 use prost::Message;
 
@@ -80,7 +84,7 @@ impl Target {
 }
 
 /// All decoders of bytes from files and peers.
-pub static TARGETS: [Target; 20] = [
+pub static TARGETS: [Target; 21] = [
     Target::new("record", record, seeds::records),
     Target::new("gap-block", gap_block, seeds::gap_blocks),
     Target::new("class-block", class_block, seeds::class_blocks),
@@ -106,6 +110,7 @@ pub static TARGETS: [Target; 20] = [
     Target::new("secrets", secrets_file, Vec::new).fresh(secrets::files),
     Target::new("participants", participants, seeds::participants),
     Target::new("position", position, seeds::positions),
+    Target::new("certificate", certificate, seeds::certificates),
     Target::new("range-header", range_header, seeds::range_headers),
     Target::new("result", result, seeds::results),
     Target::new("answer", answer, seeds::answers),
@@ -311,6 +316,34 @@ fn position(bytes: &[u8]) -> bool {
     assert_eq!(Position::from(word), position);
     assert_eq!(position.to_string().parse(), Ok(position));
     assert_eq!(word.mirror().mirror(), word);
+    true
+}
+
+/// The most bits of a board of which claims are checked: the others would take long.
+const CERTIFICATE_BITS: u32 = 14;
+
+static LOSING: LazyLock<Vec<bool>> = LazyLock::new(|| definition::losing(CERTIFICATE_BITS));
+
+/// A certificate comes back when it is written, and what it proves is true.
+fn certificate(bytes: &[u8]) -> bool {
+    let go_on = |_| ControlFlow::Continue(());
+    let Ok(found) = Certificate::read(bytes, go_on) else {
+        return false;
+    };
+    let text = found.to_string();
+    let again = Certificate::read(text.as_bytes(), go_on).expect("what is written is read");
+    assert_eq!(again.to_string(), text);
+    let (rows, columns) = found.board();
+    let is_small = rows + columns <= CERTIFICATE_BITS;
+    if !is_small || found.check(|_| ControlFlow::Continue(())).is_err() {
+        return false;
+    }
+    let board = Position::new(vec![columns; rows as usize]).expect("a small board");
+    let mut moves = Word::from(&board).moves();
+    let (_, left) = moves
+        .find(|(cell, _)| *cell == found.opening())
+        .expect("a first move");
+    assert!(LOSING[definition::index_of(left)], "{text}");
     true
 }
 
