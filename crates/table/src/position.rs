@@ -167,7 +167,9 @@ pub(crate) fn rows_of(
     let number = |part: &str| -> Result<u32, PositionError> {
         let digits = part.trim();
         let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-        let parsed = digits.parse().ok().filter(|_| all_digits);
+        // A word in base 2 without its 0b may begin with zeros, and no number of cells does.
+        let is_plain = all_digits && (digits == "0" || !digits.starts_with('0'));
+        let parsed = digits.parse().ok().filter(|_| is_plain);
         parsed.ok_or_else(syntax)
     };
     let bare = text.trim();
@@ -292,6 +294,11 @@ mod tests {
             "0x3",
             "0x",
             "0x10x1",
+            "0110100",
+            "05,04",
+            "08x10",
+            "3^02",
+            "00",
             "0x+2",
             "3x0",
             "[3,1",
