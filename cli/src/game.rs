@@ -3,13 +3,14 @@
 use clap::builder::PossibleValuesParser;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 
 use anyhow::{Context, bail};
 use chomp_games::{Effort, GameAnswer, GameError, GameList, LosingList, Move, Poisons};
 
 use crate::exit::usage;
 use crate::flags::{flag, number};
+use crate::lines::{Lines, without_comment};
 use crate::progress::Display;
 
 #[derive(Debug, clap::Args)]
@@ -68,24 +69,32 @@ pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<()> {
     if let Some(size) = args.losing {
         return crate::print(&list(args, size)?);
     }
-    let positions: Box<dyn Iterator<Item = io::Result<String>>> = if args.positions.is_empty() {
+    let is_typed = !args.positions.is_empty();
+    let positions: Box<dyn Iterator<Item = (u64, anyhow::Result<String>)>> = if is_typed {
+        Box::new(
+            args.positions
+                .iter()
+                .map(|position| (0, Ok(position.clone()))),
+        )
+    } else {
         if io::stdin().is_terminal() {
             display.say("positions are read from here: write one a line, and end with Ctrl-D");
         }
-        Box::new(io::stdin().lock().lines())
-    } else {
-        Box::new(args.positions.iter().cloned().map(Ok))
+        Box::new(Lines::new(io::stdin()))
     };
     // A game keeps what it has found out for the next position.
     let mut games = HashMap::new();
-    for position in positions {
-        let position = position.context("cannot read stdin")?;
-        let position = position.trim_start_matches('\u{feff}').trim();
-        if position.is_empty() || position.starts_with('#') {
+    for (line, position) in positions {
+        let position = position?;
+        let position = without_comment(&position);
+        if position.is_empty() && !is_typed {
             continue;
         }
         let (rows, rules) = position.split_once('@').unwrap_or((position, ""));
-        let wrong = || format!("the position \"{position}\"");
+        let wrong = || match line {
+            0 => format!("the position \"{position}\""),
+            line => format!("line {line} of stdin: the position \"{position}\""),
+        };
         let game = match games.entry(rules.to_owned()) {
             Entry::Occupied(game) => game.into_mut(),
             Entry::Vacant(place) => {

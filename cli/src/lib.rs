@@ -12,6 +12,7 @@
 //! | `trial` | measurements of what a job costs on this machine |
 //! | `progress`, `summary`, `stderr` | the progress of a command and its summary, for people and programs |
 //! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
+//! | `lines` | the lines of standard input |
 //! | `machine`, `slurm` | the CPUs and memory of this computer, and the part that Slurm grants this process |
 //! | `signals` | stopping on SIGINT and SIGTERM |
 //!
@@ -33,6 +34,7 @@ mod failure;
 mod flags;
 mod game;
 mod grundy;
+mod lines;
 mod local;
 mod machine;
 mod manual;

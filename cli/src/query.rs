@@ -1,6 +1,7 @@
 //! `chomp query`: says which positions are losing, and what wins.
 
 mod board;
+mod columns;
 mod input;
 mod losing;
 mod play;
@@ -46,10 +47,12 @@ pub(crate) enum Notation {
 #[command(after_help = "\
 A position is its rows, longest first: 5,4,2,1, \"5 4 2 1\", [5, 4, 2, 1], {5,4,2,1}, 5+4+2+1, or 3^2,1 \
 for 3,3,1; a rectangle: 8x10, or 8*10; or a word: 0b110100, or 0x34. In the shell, 5 4 2 1 is one \
-position too. On stdin, # begins a comment. There may also be what chomp export writes in the formats \
-rows and words; and drawings, one row a line with an empty line after the last. A \
-drawing has one character for all cells, as ooo, ### or * * *; only the poison may be x, X, p or P; and \
-it may be as chomp query draws. A cell that is taken has no character.
+position too.
+On stdin each line is a position, and # begins a comment. If the first line names columns, the \
+positions are in the column rows, or else word, of CSV with commas, semicolons or tabs, as chomp export \
+and chomp box write it. Lines of --json are read back. A drawing has one row a line, and an empty line \
+after the last. It begins with the poison, x, X, p or P, and has one character for each other cell, such \
+as xoo, P## or x * *; or it is as chomp query draws. A cell that is taken has no character.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
 A table of Grundy values tells the value, and the moves to each smaller one.
 Boards side by side are a sum, in quotes, as \"5,4,2,1 + 3,2 + 4x4\": a move takes a cell of one of \

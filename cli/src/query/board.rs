@@ -2,7 +2,7 @@
 
 use chomp_query::{drawing, mirrored};
 use chomp_table::Position;
-use chomp_table::position::{LENGTH_MAX, PositionError, parse_rows};
+use chomp_table::position::{LENGTH_MAX, parse_rows};
 
 use super::Notation;
 use crate::exit::usage;
@@ -45,8 +45,9 @@ impl Boards {
 impl Notation {
     pub(super) fn parse(self, text: &str) -> anyhow::Result<Boards> {
         let text = text.trim_start_matches('\u{feff}').trim();
-        if !self.is_sum(text) {
-            return Ok(Boards(vec![self.rows(text)?]));
+        let single = self.rows(text);
+        if single.is_ok() || !self.is_sum(text) {
+            return Ok(Boards(vec![single?]));
         }
         let parts: Vec<&str> = text.split('+').collect();
         let are_rows =
@@ -59,7 +60,7 @@ impl Notation {
         let boards = parts
             .into_iter()
             .map(|part| self.rows(part))
-            .collect::<Result<_, _>>();
+            .collect::<anyhow::Result<_>>();
         boards.map(Boards).map_err(|error| {
             usage(format!(
                 "\"{text}\" is no sum, as \"5,4,2,1 + 3x3\": {error}"
@@ -72,15 +73,19 @@ impl Notation {
         text.contains('+') && (self == Notation::Words || !text.split('+').all(is_row))
     }
 
-    fn rows(self, text: &str) -> Result<Vec<u32>, PositionError> {
+    fn rows(self, text: &str) -> anyhow::Result<Vec<u32>> {
         let text = text.trim();
-        if self == Notation::Words {
+        let is_word = text.starts_with("0b") || text.starts_with("0x");
+        if self == Notation::Words && !is_word {
             // `parse_rows` takes words in base 2 and 16, so a decimal word is written in base 2.
-            let word = text.parse::<u64>().map(|word| format!("{word:#b}"));
-            return parse_rows(word.as_deref().unwrap_or(text), LENGTH_MAX);
+            let word = text.parse::<u64>().map_err(|_| {
+                usage(format!(
+                    "\"{text}\" is no word: write one as 346, 0b101011010 or 0x15a"
+                ))
+            })?;
+            return Ok(parse_rows(&format!("{word:#b}"), LENGTH_MAX)?);
         }
         let rows = parse_rows(text, LENGTH_MAX)?;
-        let is_word = text.starts_with("0b") || text.starts_with("0x");
         Ok(if self == Notation::Columns && !is_word {
             mirrored(&rows)
         } else {

@@ -1,176 +1,240 @@
-//! Positions as people have them: typed, in a list, drawn, or in a file of `chomp export`.
+//! Positions on standard input, one a line: in a notation, in a column of a CSV file, as this program prints them in
+//! JSON, or drawn.
 
-use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use super::Notation;
 use super::board::Boards;
+use super::columns::{Columns, names_columns};
 use crate::exit::usage;
+use crate::lines::{LINE_BYTES_MAX, Lines, without_comment};
 
-/// The longest line of stdin: no position of a table takes a hundredth of it.
-const LINE_BYTES_MAX: u64 = 64 << 10;
-const BUFFER_BYTES: usize = 64 << 10;
+/// The signs of the poison in a drawing.
+const POISONS: [char; 4] = ['x', 'X', 'p', 'P'];
 
-const NO_DRAWING: &str = "no position and no drawing: a drawing has one character for each cell and none for cells that are taken, \
-    x, X, p or P for the poison if that is another, and all rows have the same margin and spaces";
-const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawings and comments";
+const NO_HEADER: &str = "no position, no drawing, which begins with the poison, such as xoo, and no header with a \
+    column rows or word: nothing below it is read";
+const LATE_HEADER: &str =
+    "a header below positions, which may be in another column: a header comes first";
+const OTHER_NUMBERS: &str = "the header says what the numbers mean: leave out --numbers";
+const NO_DRAWING: &str = "no drawing: after the poison, x, X, p or P, each cell is the same character, and all rows \
+    have the same margin and spaces; an empty line ends it";
+const MATRIX: &str = "no position but, with the line above, a matrix of 0 and 1: write the lengths of the rows, \
+    such as 3,2; rows of one cell as 1^3, and a single row as [110]";
 
-/// The positions in some lines, in order, each with the number of its last line.
+/// The positions in some lines, in order, each with the number of its line, or of the first line of its drawing.
 pub(super) struct Positions<R> {
-    input: BufReader<R>,
+    lines: Lines<R>,
     numbers: Notation,
-    /// The number of lines read.
-    number: u64,
-    /// The rows read so far of an unfinished drawing.
-    drawn: Vec<String>,
-    /// Whether these rows may be comments.
-    is_unclear: bool,
-    after_comment: bool,
-    ready: VecDeque<(u64, anyhow::Result<Boards>)>,
+    form: Form,
+    drawing: Option<Drawing>,
+    matrix: MatrixRows,
     has_ended: bool,
+}
+
+enum Form {
+    /// There were only comments and empty lines so far.
+    Unknown,
+    Plain,
+    Csv(Columns),
+}
+
+/// A drawing until an empty line ends it.
+struct Drawing {
+    line: u64,
+    rows: Vec<String>,
+    bytes: usize,
+}
+
+/// Lines of 0 and 1 that may be the rows of a matrix.
+#[derive(Default)]
+struct MatrixRows {
+    width: usize,
+    count: u32,
 }
 
 impl<R: Read> Positions<R> {
     pub(super) fn new(input: R, numbers: Notation) -> Self {
         Positions {
-            input: BufReader::with_capacity(BUFFER_BYTES, input),
+            lines: Lines::new(input),
             numbers,
-            number: 0,
-            drawn: Vec::new(),
-            is_unclear: false,
-            after_comment: false,
-            ready: VecDeque::new(),
+            form: Form::Unknown,
+            drawing: None,
+            matrix: MatrixRows::default(),
             has_ended: false,
         }
     }
 
-    /// Reads the next line; empty at the end of the input.
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.input).take(LINE_BYTES_MAX + 1);
-        let mut read = limited.read_until(b'\n', &mut line);
-        let is_long = line.len() as u64 > LINE_BYTES_MAX;
-        if is_long && !line.ends_with(b"\n") {
-            read = read.and_then(|_| self.input.skip_until(b'\n'));
+    /// The position in a line, or in the drawing that it ends.
+    fn read(&mut self, number: u64, line: &str) -> Option<(u64, anyhow::Result<Boards>)> {
+        let text = line.trim();
+        if let Some(drawing) = &mut self.drawing {
+            if text.is_empty() {
+                return self.drawing.take().map(Drawing::finish);
+            }
+            drawing.push(line);
+            return None;
         }
-        self.number += 1;
-        self.has_ended = read.is_err() || line.is_empty();
-        read.context("cannot read stdin")?;
-        if is_long {
-            let number = self.number;
-            return Err(usage(format!(
-                "line {number} of stdin has more than {LINE_BYTES_MAX} bytes"
-            )));
+        let is_first = matches!(self.form, Form::Unknown);
+        if text.is_empty() {
+            self.matrix = MatrixRows::default();
+            return None;
         }
-        let line = String::from_utf8_lossy(&line);
-        let line = line.trim_start_matches('\u{feff}');
-        Ok(without_comment(line).trim_end().to_owned())
+        if is_first && let Some(columns) = Columns::of(line) {
+            let is_clear = columns.may_have(self.numbers);
+            self.form = Form::Csv(columns);
+            return (!is_clear).then(|| self.end(number, OTHER_NUMBERS));
+        }
+        if text.starts_with('#') {
+            return None;
+        }
+        if let Form::Csv(columns) = &self.form {
+            return Some((number, columns.position(line)));
+        }
+        self.form = Form::Plain;
+        if text.starts_with(POISONS) && cells_drawn(&[line.to_owned()]).is_some() {
+            let mut drawing = Drawing {
+                line: number,
+                rows: Vec::new(),
+                bytes: 0,
+            };
+            drawing.push(line);
+            self.drawing = Some(drawing);
+            return None;
+        }
+        let position = self.position(text);
+        Some(match position {
+            Err(_) if Columns::of(line).is_some() => self.end(number, LATE_HEADER),
+            Err(_) if is_first && names_columns(text) => {
+                self.end(number, &format!("\"{text}\" is {NO_HEADER}"))
+            }
+            position => (number, position),
+        })
     }
 
-    fn advance(&mut self) {
-        let line = self.line();
-        let number = self.number;
-        let shown = line.as_deref().unwrap_or("");
-        let text = shown.trim();
-        let is_comment = text.starts_with('#');
-        let is_row = if is_comment {
-            let only = text.chars().all(|char| char == '#' || char.is_whitespace());
-            only && (text.len() > 1 || !self.drawn.is_empty())
-        } else {
-            is_drawn(text)
-        };
-        if is_row {
-            self.is_unclear |= is_comment && self.after_comment;
-            self.drawn.push(shown.to_owned());
-            return;
+    fn position(&mut self, text: &str) -> anyhow::Result<Boards> {
+        if text.starts_with("{\"") {
+            let position = of_json(text).context("no JSON object of chomp query or chomp openings");
+            return Notation::Rows.parse(&position?);
         }
-        self.after_comment = is_comment;
-        let rows = std::mem::take(&mut self.drawn);
-        if !rows.is_empty() {
-            // Lines of # before a comment may belong to it.
-            let hashes = rows.iter().any(|row| row.contains('#'));
-            let is_unclear = std::mem::take(&mut self.is_unclear) || is_comment && hashes;
-            let drawn = if is_unclear {
-                Err(UNCLEAR)
-            } else {
-                cells_drawn(&rows).ok_or(NO_DRAWING)
-            };
-            let drawn = match drawn {
-                Ok(cells) => parse(Notation::Rows, &cells, number - 1),
-                Err(why) => {
-                    let row = rows[0].trim();
-                    Err(usage(format!(
-                        "line {} of stdin: \"{row}\" begins {why}",
-                        number - 1
-                    )))
-                }
-            };
-            self.ready.push_back((number - 1, drawn));
+        let text = without_comment(text);
+        if self.numbers != Notation::Words && self.matrix.has_another(text) {
+            return Err(usage(format!("\"{text}\" is {MATRIX}")));
         }
-        if text == "word" && self.numbers == Notation::Rows {
-            // The lines after it are words.
-            self.numbers = Notation::Words;
-        } else if !text.is_empty() && !is_comment && !is_head(text) {
-            let position = parse(self.numbers, field(text), number);
-            self.ready.push_back((number, position));
-        }
-        self.ready
-            .extend(line.err().map(|error| (number, Err(error))));
+        let quoted = text
+            .strip_prefix('"')
+            .and_then(|text| text.strip_suffix('"'));
+        self.numbers.parse(quoted.unwrap_or(text))
     }
-}
 
-fn parse(numbers: Notation, text: &str, line: u64) -> anyhow::Result<Boards> {
-    let parsed = numbers.parse(text);
-    parsed.with_context(|| format!("line {line} of stdin"))
+    /// Reads no line after this one.
+    fn end(&mut self, line: u64, why: &str) -> (u64, anyhow::Result<Boards>) {
+        self.has_ended = true;
+        (line, Err(usage(why)))
+    }
 }
 
 impl<R: Read> Iterator for Positions<R> {
     type Item = (u64, anyhow::Result<Boards>);
 
     fn next(&mut self) -> Option<(u64, anyhow::Result<Boards>)> {
-        while self.ready.is_empty() && !self.has_ended {
-            self.advance();
+        while !self.has_ended {
+            let found = match self.lines.next() {
+                Some((number, Ok(line))) => self.read(number, &line),
+                Some((number, Err(error))) => {
+                    self.drawing = None;
+                    // It may have been the header.
+                    self.has_ended = matches!(self.form, Form::Unknown);
+                    return Some((number, Err(error)));
+                }
+                None => {
+                    self.has_ended = true;
+                    self.drawing.take().map(Drawing::finish)
+                }
+            };
+            if let Some((number, position)) = found {
+                let position = position.with_context(|| format!("line {number} of stdin"));
+                return Some((number, position));
+            }
         }
-        self.ready.pop_front()
+        None
     }
 }
 
-/// A line without the comment behind a position. A tail of `#` alone is no comment: it may be cells.
-fn without_comment(line: &str) -> &str {
-    let is_comment = |&(place, _): &(usize, &str)| {
-        let (before, comment) = line.split_at(place);
-        let is_text = |char: char| char != '#' && !char.is_whitespace();
-        before.ends_with(char::is_whitespace)
-            && before.contains(is_text)
-            && !before.contains('#')
-            && comment.contains(is_text)
+impl Drawing {
+    fn push(&mut self, row: &str) {
+        self.bytes += row.len() + 1;
+        if self.bytes <= LINE_BYTES_MAX {
+            self.rows.push(row.trim_end().to_owned());
+        }
+    }
+
+    fn finish(self) -> (u64, anyhow::Result<Boards>) {
+        let cells = cells_drawn(&self.rows).filter(|_| self.bytes <= LINE_BYTES_MAX);
+        let cells = cells.ok_or_else(|| {
+            usage(format!(
+                "\"{}\" begins {NO_DRAWING}, and at most {LINE_BYTES_MAX} bytes",
+                self.rows[0].trim()
+            ))
+        });
+        (
+            self.line,
+            cells.and_then(|cells| Notation::Rows.parse(&cells)),
+        )
+    }
+}
+
+impl MatrixRows {
+    /// Whether this line, below those before it, makes a matrix of 0 and 1.
+    fn has_another(&mut self, text: &str) -> bool {
+        let is_sign = |byte: u8| b" ,\t[]()".contains(&byte);
+        let is_binary = text
+            .bytes()
+            .all(|byte| is_sign(byte) || b"01".contains(&byte));
+        let numbers = text
+            .split(|char: char| !char.is_ascii_digit())
+            .filter(|number| !number.is_empty());
+        // Of three row lengths that follow each other one has another digit, as 102.
+        let most = match numbers.clone().count() {
+            _ if !is_binary => 0,
+            1 if numbers.clone().next() == Some(text) && text.len() > 1 => 2,
+            2.. if numbers.clone().all(|number| number.len() == 1) => 1,
+            _ => 0,
+        };
+        let has_same_width = text.len() == self.width;
+        self.width = text.len();
+        self.count = match most {
+            0 => 0,
+            _ if has_same_width => self.count + 1,
+            _ => 1,
+        };
+        self.count > most
+    }
+}
+
+/// The position in an object of `chomp query --json` or `chomp openings --json`, as text.
+fn of_json(line: &str) -> Option<String> {
+    let object: Value = serde_json::from_str(line).ok()?;
+    let board = |object: &Value| match [&object["rows"], &object["columns"]] {
+        [rows @ Value::Array(_), _] => Some(rows.to_string()),
+        [Value::Number(rows), Value::Number(columns)] if object["moves"].is_array() => {
+            Some(format!("{rows}x{columns}"))
+        }
+        _ => None,
     };
-    let comment = line.match_indices('#').find(is_comment);
-    comment.map_or(line, |(place, _)| &line[..place])
-}
-
-/// Whether a line looks like a row of a drawing: it has one or two kinds of characters, or only those with which
-/// `chomp query` draws. A line with a digit or a sign of a list is none.
-fn is_drawn(text: &str) -> bool {
-    let mut kinds = Vec::new();
-    for char in text.chars().filter(|char| !char.is_whitespace()) {
-        if char.is_ascii_digit() || ",\"[](){}+^\u{fffd}".contains(char) {
-            return false;
+    match &object["sum"] {
+        Value::Array(boards) => {
+            let boards = boards.iter().map(board).collect::<Option<Vec<_>>>();
+            boards.map(|boards| boards.join(" + "))
         }
-        if !kinds.contains(&char) {
-            kinds.push(char);
-        }
-    }
-    match kinds.len() {
-        0 => false,
-        1 | 2 => true,
-        _ => kinds.iter().all(|&kind| "xXO.".contains(kind)),
+        _ => board(&object),
     }
 }
 
-/// The lengths of the rows of a drawing; none if it can be understood in several ways, or in none.
+/// The lengths of the rows of a drawing; none if it is no drawing, or may be understood in several ways.
 fn cells_drawn(lines: &[String]) -> Option<String> {
     let margin = &lines[0][..lines[0].len() - lines[0].trim_start().len()];
     let is_spaced = lines.iter().any(|line| line.trim().contains(' '));
@@ -183,36 +247,17 @@ fn cells_drawn(lines: &[String]) -> Option<String> {
         is_even.then_some(cells)
     };
     let rows = lines.iter().map(row).collect::<Option<Vec<Vec<char>>>>()?;
-    let corner = rows[0][0];
+    let poison = *rows[0].first().filter(|corner| POISONS.contains(corner))?;
     let mut others = rows.iter().flatten().skip(1);
-    let other = others.clone().next().unwrap_or(&corner);
-    let is_plain =
-        others.clone().all(|cell| cell == other) && (corner == *other || "xXpP".contains(corner));
+    let other = *others.clone().next().unwrap_or(&poison);
+    let is_cell = !other.is_alphanumeric() || "oO".contains(other) || other == poison;
+    let is_plain = is_cell && others.clone().all(|&cell| cell == other);
     // No row has two moves that win.
     let has_one = |row: &Vec<char>| row.iter().filter(|&&cell| cell == 'O').count() <= 1;
     let is_ours =
-        corner == 'x' && others.all(|cell| "O.".contains(*cell)) && rows.iter().all(has_one);
+        poison == 'x' && others.all(|cell| "O.".contains(*cell)) && rows.iter().all(has_one);
     let lengths: Vec<String> = rows.iter().map(|row| row.len().to_string()).collect();
     (is_plain || is_ours).then(|| lengths.join(","))
-}
-
-/// Whether a line names the columns of a CSV file.
-fn is_head(line: &str) -> bool {
-    let is_name = |field: &str| {
-        !field.is_empty()
-            && field
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-    };
-    ["word", "rows"].contains(&line) || line.contains(',') && line.split(',').all(is_name)
-}
-
-/// The quoted field of a line of CSV, or the whole line if nothing is quoted.
-fn field(line: &str) -> &str {
-    let quoted = line
-        .split_once('"')
-        .and_then(|(_, rest)| rest.split_once('"'));
-    quoted.map_or(line, |(field, _)| field)
 }
 
 #[cfg(test)]
@@ -242,75 +287,236 @@ mod tests {
         told.collect()
     }
 
-    #[test]
-    fn lists_and_files_of_exports_are_read() {
-        let lines = "\u{feff}5,4,2,1\r\n\n# a comment\n[5, 4, 2, 1]\n5 4 2 1 0 # with a zero\n8×2\t## \n3+2 #1\n";
-        let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "line 6", "3,2"];
-        let mut told = read(Notation::Rows, lines);
-        told[3].truncate(6);
-        assert_eq!(told, expected);
-        let lines = "word,bits,area,rows\n2,2,1,\"1\"\n346,9,12,\"5,4,2,1\"\n";
-        assert_eq!(read(Notation::Rows, lines), ["1", "5,4,2,1"]);
-        let sums = "2,1 + 2x2 # two\n[3]+[2]\n3 + 2\n\"5 4 + [1]\"\n";
-        let expected = ["2,1 + 2,2", "3 + 2", "3,2", "5,4 + 1"];
-        assert_eq!(read(Notation::Rows, sums), expected);
-        assert_eq!(read(Notation::Words, "346 + 0b10\n"), ["5,4,2,1 + 1"]);
-        let told = read(Notation::Rows, "3,1\nthree\n");
-        assert!(
-            told[1].starts_with("line 2 of stdin: \"three\""),
-            "{told:?}"
-        );
-    }
-
-    #[test]
-    fn drawings_are_read() {
-        let lines = "ooo\noo\n\n  * * *\n  *\n4,1\n■■\nx O .\n. .\n";
-        let expected = ["3,2", "3,1", "4,1", "2,3", "line 9"];
-        let told = read(Notation::Rows, lines);
-        assert_eq!(told[..3], expected[..3]);
-        // The error has the number of the drawing's last line.
-        assert!(told[3].starts_with("line 9 of stdin: \"■■\""), "{told:?}");
-        // Rows that grow are no position, in a drawing as in a list.
-        assert!(read(Notation::Rows, "oo\nooo")[0].contains("row 2 has 3"));
-        assert_eq!(read(Notation::Rows, "x O .\n. .\n"), ["3,2"]);
-        assert_eq!(read(Notation::Rows, "...\n3,1"), ["3", "3,1"]);
-    }
-
-    #[test]
-    fn drawings_that_mean_several_things_are_refused() {
-        for (lines, expected) in [
-            ("XOOO\nOO\n", "4,2"),
-            ("x\no\no", "1,1,1"),
-            ("P # # #\n# #", "4,2"),
-            ("xO..\n....\n", "4,4"),
-            ("####\n###\n#\n\n# 2\n\n# #\n", "4,3,1|2"),
-            ("#\n# a list\n#\n3,1", "3,1"),
-            ("ooo # one row", "3"),
-            ("OO**\nOO", "?"),
-            ("■□□", "?"),
-            ("O...\n....", "?"),
-            ("xOO.\nO...", "?"),
-            ("XOO.", "?"),
-            ("ooo\no o", "?"),
-            ("ooo\n  o", "?"),
-            ("o o o\no   o", "?"),
-            ("####\n# a list\n####\n3,1", "?|?|3,1"),
-            ("# a board\n###\n##\n", "?"),
-            ("ooo\n#\n", "?"),
-        ] {
-            let mut told = read(Notation::Rows, lines);
-            for told in &mut told {
-                if told.contains("begins") {
-                    "?".clone_into(told);
-                }
+    /// The positions of `lines`, with `?` for an error.
+    fn found(lines: &str) -> String {
+        let mut found = read(Notation::Rows, lines);
+        for found in &mut found {
+            if found.starts_with("line") {
+                "?".clone_into(found);
             }
-            assert_eq!(told.join("|"), expected, "{lines}");
+        }
+        found.join("|")
+    }
+
+    #[test]
+    fn a_line_is_a_position_or_a_comment() {
+        let lines = "\u{feff}5,4,2,1\r\n\n# a comment\n[5, 4, 2, 1]\n5 4 2 1 0 # with a zero\n8×2\t## \n3+2#1\n\"4,3\"\n";
+        let eight = ["2"; 8].join(",");
+        let expected = format!("5,4,2,1|5,4,2,1|5,4,2,1|{eight}|3,2|4,3");
+        assert_eq!(found(lines), expected);
+        let sums = "2,1 + 2x2 # two\n[3]+[2]\n3 + 2\n\"5 4 + [1]\"\n";
+        assert_eq!(found(sums), "2,1 + 2,2|3 + 2|3,2|5,4 + 1");
+        assert_eq!(read(Notation::Words, "346 + 0b10\n"), ["5,4,2,1 + 1"]);
+        for wrong in [
+            "three",
+            "abc,def",
+            "---",
+            "y",
+            "NN",
+            "ooo",
+            "7,\"5,4\"",
+            "\"5\",4",
+            "\"5\" \"4\"",
+            "{5",
+            "[",
+            "5\0",
+        ] {
+            assert_eq!(found(&format!("3,1\n{wrong}\n2,1")), "3,1|?|2,1", "{wrong}");
+            let told = read(Notation::Rows, &format!("3,1\n{wrong}\n"));
+            assert!(told[1].starts_with("line 2 of stdin: "), "{told:?}");
         }
     }
 
     #[test]
+    fn positions_are_in_the_column_of_their_name() {
+        for (lines, expected) in [
+            ("id,rows\n7,\"5,4,2,1\"\n8,4\n9,3\n", "5,4,2,1|4|3"),
+            (
+                "word,bits,area,rows\n2,2,1,1\n346,9,12,5+4+2+1\n",
+                "1|5,4,2,1",
+            ),
+            (
+                "word,bits,area,rows\n2,2,1,\"1\"\n346,9,12,\"5,4,2,1\"\n",
+                "1|5,4,2,1",
+            ),
+            (
+                "# of R\n\"\",\"rows\"\n# more\n\n\"1\",\"4 2\"\n\"2\",\"3\"\n",
+                "4,2|3",
+            ),
+            (",rows\n0,\"2,1\"\n1,3\n", "2,1|3"),
+            ("#,rows\n7,5\n", "5"),
+            ("id;rows;note\r\n7;4,2;\r\n8;3;\"a;b\"\r\n", "4,2|3"),
+            ("id\trows\t\n7\t4 2\t\n\t3\tc\n", "4,2|3"),
+            ("rows\n3\n\"2,1\"\n\"2;1\"\n", "3|2,1|?"),
+            (
+                "name,rows\n\"a, \"\"b\"\"\",3\nc\"d,3\n\"e\"f,3\n\"g,3\n\"3\"\"2\",3\n",
+                "3|?|?|?|3",
+            ),
+            ("id,rows\n1,\"3\"\"2\"\n", "?"),
+            ("word\n346\n0x15a\n0b101011010\n", "5,4,2,1|5,4,2,1|5,4,2,1"),
+            ("id,word\n7,346\n8,\n9,5,4\n", "5,4,2,1|?|?"),
+            // A list without quotes has too many fields, in the only column too.
+            ("rows\n5,4,2,1\n3\n7\t5\n", "?|3|?"),
+            ("id,rows\n7,5,4\n3\n\n5,4,\n", "?|?|?"),
+            // The word tells that a program took the rows for a number.
+            (
+                "rows,word\n21,10\n\"2,1\",10\n\"2,1\",\n21,\n",
+                "?|2,1|2,1|21",
+            ),
+            ("rows,rows\n3,2\n", "?"),
+            ("id,rows\n", ""),
+        ] {
+            assert_eq!(found(lines), expected, "{lines}");
+        }
+        let words = Notation::Words;
+        assert_eq!(read(words, "word,rows\n10,\"2,1\"\n"), ["2,1"]);
+        for (numbers, lines) in [
+            (words, "rows\n346\n"),
+            (Notation::Columns, "rows\n3\n"),
+            (Notation::Columns, "word\n346\n"),
+        ] {
+            let told = read(numbers, lines);
+            assert!(
+                told.len() == 1 && told[0].contains("leave out --numbers"),
+                "{told:?}"
+            );
+        }
+    }
+
+    /// What stands below a header that is not understood may be in any column, and above one too.
+    #[test]
+    fn nothing_is_read_below_a_header_that_is_not_understood() {
+        for header in [
+            "abc,def",
+            "a,a",
+            "length",
+            "V1;V2",
+            "\"x\"",
+            ",0",
+            "\"\",\"lengths\"",
+            "Rows",
+            "position,losing",
+            "a\t b",
+        ] {
+            let lines = format!("# a list\n{header}\n5,3\n4\n");
+            let told = read(Notation::Rows, &lines);
+            assert!(
+                told.len() == 1 && told[0].contains("nothing below it is read"),
+                "{header}: {told:?}"
+            );
+        }
+        for header in ["word", "id,rows", "\"rows\"\t\"word\""] {
+            let told = read(Notation::Rows, &format!("346\n{header}\n4\n"));
+            assert!(
+                told.len() == 2 && told[1].contains("a header comes first"),
+                "{told:?}"
+            );
+        }
+        let long = "a".repeat(LINE_BYTES_MAX);
+        assert_eq!(found(&format!("{long},rows\n5,3\n")), "?");
+        // A first line that is a slip of the pen is no header.
+        assert_eq!(found("5,4,2,l\n5,4\n"), "?|5,4");
+        assert_eq!(found("# rows, longest first\n5,4\n"), "5,4");
+    }
+
+    #[test]
+    fn lines_of_json_are_read_back() {
+        for (lines, expected) in [
+            (
+                r#"{"rows":[5,4,2,1],"word":346,"losing":false,"winning_moves":[[1,2]]}"#,
+                "5,4,2,1",
+            ),
+            (r#"{"rows":[],"bits":0}"#, "0"),
+            (
+                r#"{"sum":[{"rows":[2,1],"value":0},{"rows":[3],"value":2}],"value":2}"#,
+                "2,1 + 3",
+            ),
+            (r#"{"rows":2,"columns":3,"moves":[[2,3]]}"#, "3,3"),
+            (r#"{"rows":2,"columns":3,"losing":12,"openings":[]}"#, "?"),
+            (r#"{"rows":[1,2]}"#, "?"),
+            (r#"{"rows":["5"]}"#, "?"),
+            (r#"{"rows":[3.5]}"#, "?"),
+            (r#"{"word":346}"#, "?"),
+            (r#"{"sum":[{"rows":[2,1]},{"value":2}]}"#, "?"),
+            (r#"{"rows":[3]} {"rows":[2]}"#, "?"),
+            (r#"{"rows":[3]"#, "?"),
+        ] {
+            assert_eq!(found(lines), expected, "{lines}");
+            assert_eq!(
+                found(&format!("3\n{lines}\n2\n")),
+                format!("3|{expected}|2"),
+                "{lines}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_matrix_of_0_and_1_is_no_list_of_positions() {
+        for (lines, expected) in [
+            ("1 1 1\n1 1 0\n1 0 0", "1,1,1|?|?"),
+            ("1,1\n1,1", "1,1|?"),
+            ("[1, 0]\n[1, 0]\n", "1|?"),
+            ("111\n110\n100", "111|110|?"),
+            ("111 # cells\n111\n110\n", "111|111|?"),
+            // These are lists.
+            ("1,1\n1,1,1\n1,1", "1,1|1,1,1|1,1"),
+            ("11,10\n11,11\n10,10", "11,10|11,11|10,10"),
+            ("10\n11\n12\n100\n101\n102", "10|11|12|100|101|102"),
+            ("1\n1\n0\n0", "1|1|0|0"),
+            ("[11]\n[10]\n[11]\n", "11|10|11"),
+            ("1,1\n\n1,1", "1,1|1,1"),
+            ("1,1\n2,1\n1,1", "1,1|2,1|1,1"),
+            ("1^2\n1^2", "1,1|1,1"),
+        ] {
+            assert_eq!(found(lines), expected, "{lines}");
+        }
+        assert_eq!(read(Notation::Words, "100\n110\n100").len(), 3);
+    }
+
+    #[test]
+    fn drawings_begin_with_the_poison() {
+        for (lines, expected) in [
+            ("XOOO\nOO\n", "4,2"),
+            ("x\no\no", "1,1,1"),
+            ("x", "1"),
+            ("P # # #\n# #", "4,2"),
+            ("x O .\n. .\n", "3,2"),
+            ("  x * *\n  *  \n \n4,1\nxoo\n\n", "3,1|4,1|3"),
+            ("xO..\n....\n\n# a list\np..\n", "4,4|3"),
+            ("xxx\nxx", "3,2"),
+            ("x■■\n■\n", "3,1"),
+            // Rows that grow are no position, in a drawing as in a list.
+            ("xo\nooo", "?"),
+            ("xo\n4,1\n\n3,1", "?|3,1"),
+            ("x\n5\n3\n", "?"),
+            ("xoo # a row", "?"),
+            ("xOO.\nO...", "?"),
+            ("XOO.", "?"),
+            ("xoo\no o", "?"),
+            ("xoo\n  o", "?"),
+            ("x o o\no   o", "?"),
+            ("xoo\n# a comment\noo", "?"),
+            ("x\t\n\to", "?"),
+            ("px", "?"),
+            ("yoo\noo", "?"),
+            ("■■\n■", "?|?"),
+        ] {
+            assert_eq!(found(lines), expected, "{lines}");
+        }
+        // The error has the number of the drawing's first line.
+        let told = read(Notation::Rows, "3,1\nxoo\no o\n\n2,1\n");
+        assert!(told[1].starts_with("line 2 of stdin: \"xoo\""), "{told:?}");
+        let row = "o".repeat(LINE_BYTES_MAX / 4);
+        let drawing =
+            |rows: usize| format!("x{}\n{}", &row[1..], format!("{row}\n").repeat(rows - 1));
+        assert_eq!(found(&drawing(5)), "?");
+        let told = read(Notation::Rows, &drawing(5));
+        assert!(told[0].contains("at most 1048576 bytes"), "{}", told[0]);
+    }
+
+    #[test]
     fn reading_goes_on_behind_lines_that_are_no_text() {
-        let long = "1,".repeat(40_000);
+        let long = "1,".repeat(LINE_BYTES_MAX);
         let lines = [
             b"3,1\n".as_slice(),
             long.as_bytes(),
@@ -318,27 +524,22 @@ mod tests {
         ]
         .concat();
         let found: Vec<_> = Positions::new(lines.as_slice(), Notation::Rows).collect();
-        let right: Vec<u64> = found
-            .iter()
-            .filter(|one| one.1.is_ok())
-            .map(|one| one.0)
-            .collect();
-        let wrong: Vec<u64> = found
-            .iter()
-            .filter(|one| one.1.is_err())
-            .map(|one| one.0)
-            .collect();
-        assert_eq!((right, wrong), (vec![1, 5], vec![2, 4]));
+        let numbers = |right| {
+            let found = found.iter().filter(move |one| one.1.is_ok() == right);
+            found.map(|one| one.0).collect::<Vec<u64>>()
+        };
+        assert_eq!((numbers(true), numbers(false)), (vec![1, 5], vec![2, 4]));
     }
 
     #[test]
     fn numbers_are_words_or_columns_if_that_is_said() {
-        // A header line can also say that numbers are words.
-        assert_eq!(read(Notation::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
         let words = Notation::Words;
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "0"];
         assert_eq!(read(words, "word\n346\n0x15a\n0b101011010\n0\n"), expected);
         assert!(read(words, "347")[0].contains("0b101011011 is not a word"));
+        for wrong in ["5,4,2,1", "8x10", "346 14", "[346]", "2^3", "346 + 8x10"] {
+            assert!(words.parse(wrong).is_err(), "{wrong}");
+        }
         let columns = Notation::Columns;
         assert_eq!(
             read(columns, "4,3,2,2,1\n2x3\n0\n"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{ask, chomp, end};
+use crate::common::{ask, chomp, end, program};
 use serde_json::{Value, json};
 
 fn told(args: &str) -> String {
@@ -46,6 +46,19 @@ fn positions_are_read_from_the_command_line_and_stdin() {
     let ended = end(&mut chomp("game nim 0 one")).exits(2);
     assert!(ended.stdout.starts_with("0 is lost"), "{ended:?}");
     ended.says("\"one\"");
+
+    // Nothing is skipped but comments and empty lines of stdin.
+    end(&mut program().args(["game", "nim", ""])).refuses(2, &["\"\""]);
+    let ended = ask(
+        &mut chomp("game nim"),
+        "# heaps\r\n\n0 # over\nword\n".into(),
+    )
+    .exits(2);
+    assert!(ended.stdout.starts_with("0 is lost"), "{ended:?}");
+    ended.says("line 4 of stdin: the position \"word\"");
+    let mut games = chomp("game nim");
+    ask(&mut games, "1".repeat(1 << 21))
+        .refuses(2, &["line 1 of stdin has more than 1048576 bytes"]);
 }
 
 #[test]
