@@ -6,6 +6,7 @@ use std::path::Path;
 
 use chomp_table::Digest;
 
+use crate::text::push_rows;
 use crate::{ExportError, ExportReport, Format, Pieces, npy, parquet, written};
 
 /// A consumer of positions, piece by piece.
@@ -62,12 +63,9 @@ pub fn export_few(
         Format::Rows => {
             out.write_all(b"rows\n")?;
             positions.write_each(out, |bytes, position| {
-                let lengths = position[..rows].iter().take_while(|&&length| length > 0);
-                for (place, length) in lengths.enumerate() {
-                    let before = if place > 0 { ',' } else { '"' };
-                    write!(bytes, "{before}{length}")?;
-                }
-                bytes.extend(b"\"\n");
+                let lengths = position[..rows].iter().copied();
+                push_rows(bytes, lengths.take_while(|&length| length > 0))?;
+                bytes.push(b'\n');
                 Ok(())
             })
         }

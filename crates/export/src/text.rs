@@ -1,6 +1,6 @@
 //! CSV: a line of names, then a line for each position, each ended by a line feed.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use chomp_table::Word;
 
@@ -12,27 +12,31 @@ pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<
     words.write_each(out, |lines, word| writeln!(lines, "{word}"))
 }
 
-/// Writes the columns `word`, `bits`, `area`, and `rows` in quotes, as `"5,4,2,1"`.
+/// Writes the columns `word`, `bits`, `area`, and `rows`.
 pub(crate) fn write_rows(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word,bits,area,rows\n")?;
-    let mut rows = Vec::new();
     words.write_each(out, |lines, &word| {
-        rows.clear();
-        let mut area: u32 = 0;
-        for row in row_lengths(word) {
-            area += u32::from(row);
-            if row >= 10 {
-                rows.push(b'0' + row / 10);
-            }
-            rows.extend([b'0' + row % 10, b',']);
-        }
-        rows.pop();
+        let area: u32 = row_lengths(word).map(u32::from).sum();
         let bits = Word::new(word).bits();
-        write!(lines, "{word},{bits},{area},\"")?;
-        lines.extend_from_slice(&rows);
-        lines.extend_from_slice(b"\"\n");
+        write!(lines, "{word},{bits},{area},")?;
+        push_rows(lines, row_lengths(word).map(u32::from))?;
+        lines.push(b'\n');
         Ok(())
     })
+}
+
+/// Appends rows as `5+4+2+1`. Many programs take `5,4,2,1` for one number with signs between its thousands.
+pub(crate) fn push_rows(line: &mut Vec<u8>, rows: impl Iterator<Item = u32>) -> io::Result<()> {
+    let digit = |row: u32| b'0' + u8::try_from(row % 10).expect("a digit");
+    for (place, row) in rows.enumerate() {
+        line.extend((place > 0).then_some(b'+'));
+        match row {
+            0..10 => line.push(digit(row)),
+            10..100 => line.extend([digit(row / 10), digit(row)]),
+            _ => write!(line, "{row}")?,
+        }
+    }
+    Ok(())
 }
 
 /// Longest first. A 0 is a row of as many cells as there are 1s above it, and the lowest 0 is the first row.

@@ -5,7 +5,7 @@
 //!
 //! | format | holds |
 //! |---|---|
-//! | CSV | `tiles`, `rank`, `rows` in quotes, `value` |
+//! | CSV | `tiles`, `rank`, `rows`, `value` |
 //! | `NumPy` | an array of `tiles`, one byte, `rank`, four, and `value`, one |
 //! | Parquet | `tiles`, `rank`, `rows`, `value` |
 
@@ -17,6 +17,7 @@ use chomp_table::values::Values;
 
 use crate::filter::Filter;
 use crate::rows::{RequestedRows, Row};
+use crate::text::push_rows;
 use crate::{
     ExportError, ExportProgress, ExportReport, ExportRequest, Format, Pieces, npy, parquet, written,
 };
@@ -78,7 +79,9 @@ fn write_rows(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, 
             rank,
             value,
         } = row;
-        writeln!(lines, "{tiles},{rank},\"{position}\",{value}")
+        write!(lines, "{tiles},{rank},")?;
+        push_rows(lines, position.rows().iter().copied())?;
+        writeln!(lines, ",{value}")
     })
 }
 

@@ -175,7 +175,7 @@ fn positions_and_periods_of_few_rows_are_written() {
     let text = fs::read_to_string(&file).unwrap();
     let digest = Digest::of(text.as_bytes()).to_string();
     assert_eq!(summary["file"]["sha256"], digest);
-    assert!(text.starts_with("rows\n\"1\"\n\"2,1\"\n\"2,2,1\"\n"));
+    assert!(text.starts_with("rows\n1\n2+1\n2+2+1\n"));
     assert_eq!(number(&summary, "losing"), text.lines().count() as u64 - 1);
     // `chomp query` reads them.
     let table = finished(20);
@@ -239,11 +239,11 @@ fn periods_come_with_the_differences_of_rows() {
         let file = directory.path().join(format!("{rows}.csv"));
         end(solve(rows, 2 * columns).arg("--positions").arg(&file)).done();
         let text = fs::read_to_string(&file).unwrap();
-        let lines = text.lines().skip(1).map(|line| line.trim_matches('"'));
+        let lines = text.lines().skip(1);
         // By the rows below the first one.
         let losing: HashMap<Vec<u32>, u32> = lines
             .map(|line| {
-                let lengths = line.split(',').map(|row| row.parse().unwrap());
+                let lengths = line.split('+').map(|row| row.parse().unwrap());
                 let mut lengths: Vec<u32> = lengths.collect();
                 lengths.resize(rows as usize, 0);
                 let first = lengths.remove(0);

@@ -78,7 +78,7 @@ fn the_end_of_a_name_says_the_format() {
         let ended = end(&mut export(&out, &format!("--bits 5 {flags}"))).done();
         (ended, fs::read(&out).unwrap())
     };
-    let rows = "word,bits,area,rows\n2,2,1,\"1\"\n10,4,3,\"2,1\"\n20,5,5,\"2,2,1\"\n";
+    let rows = "word,bits,area,rows\n2,2,1,1\n10,4,3,2+1\n20,5,5,2+2+1\n";
     assert_eq!(written("a.csv", "").1, rows.as_bytes());
     assert!(written("b.NPY", "").1.starts_with(b"\x93NUMPY"));
     assert!(written("b.parquet", "").1.starts_with(b"PAR1"));
@@ -101,8 +101,7 @@ fn the_end_of_a_name_says_the_format() {
 #[test]
 fn stdout_gets_the_positions_alone() {
     let ended = end(&mut export(Path::new("-"), "--format rows --bits 5 --both")).done();
-    let expected =
-        "word,bits,area,rows\n2,2,1,\"1\"\n10,4,3,\"2,1\"\n20,5,5,\"2,2,1\"\n26,5,5,\"3,2\"\n";
+    let expected = "word,bits,area,rows\n2,2,1,1\n10,4,3,2+1\n20,5,5,2+2+1\n26,5,5,3+2\n";
     assert_eq!(ended.stdout, expected);
     assert!(ended.stderr.contains("stdout (rows, "), "{ended:?}");
 }

@@ -140,7 +140,7 @@ lines = csv.reader(open(path, newline=''))
 assert next(lines) == ['word', 'bits', 'area', 'rows']
 count = 0
 for expected, (word, bits, area, rows) in zip(words.tolist(), lines, strict=True):
-    rows = [int(row) for row in rows.split(',')]
+    rows = [int(row) for row in rows.split('+')]
     path, length = '', 0
     for row in reversed(rows):
         path += '1' * (row - length) + '0'
@@ -228,7 +228,7 @@ few = pyarrow.parquet.read_table(parquet, filters=[('tiles', '=', 12), ('value',
 assert few['rank'].to_pylist() == [rank for tiles, rank, rows, value in expected if (tiles, value) == (12, 0)]
 lines = list(csv.reader(open(text, newline='')))
 assert lines[0] == ['tiles', 'rank', 'rows', 'value']
-rows = lambda text: [int(row) for row in text.split(',')]
+rows = lambda text: [int(row) for row in text.split('+')]
 assert [[int(line[0]), int(line[1]), rows(line[2]), int(line[3])] for line in lines[1:]] == expected
 ";
 

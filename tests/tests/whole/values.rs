@@ -154,7 +154,8 @@ fn values_are_exported() {
                 let position = Partition::at(tiles, rank);
                 if takes(&position) {
                     let value = right()[tiles as usize][usize::try_from(rank).unwrap()];
-                    writeln!(lines, "{tiles},{rank},\"{position}\",{value}").unwrap();
+                    let rows = position.to_string().replace(',', "+");
+                    writeln!(lines, "{tiles},{rank},{rows},{value}").unwrap();
                 }
             }
         }
