@@ -11,9 +11,10 @@ const CELLS_MAX: u32 = 256;
 const FORM: &str = "rows, longest first, as 5,4,2, or rows x columns, as 3x8: at most 1000 columns, and 256 cells if there are more than three rows";
 
 pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
+    let side = |text: &str, max| number(text.trim(), max).filter(|&side| side > 0);
     let rows = of_word(text.trim()).or_else(|| match text.split_once(['x', 'X', '×', '*']) {
-        Some((rows, columns)) => number(rows.trim(), CELLS_MAX)
-            .zip(number(columns.trim(), COLUMNS_MAX))
+        Some((rows, columns)) => side(rows, CELLS_MAX)
+            .zip(side(columns, COLUMNS_MAX))
             .map(|(rows, columns)| vec![columns; rows as usize]),
         None => numbers(text, COLUMNS_MAX),
     });
@@ -35,6 +36,7 @@ fn of_word(text: &str) -> Option<Rows> {
         ("0x", digits) => (16, digits),
         _ => return None,
     };
+    let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
     let word = u64::from_str_radix(digits, base).ok()?;
     let (mut rows, mut length) = (Rows::new(), 0);
     for bit in (0..u64::BITS - word.leading_zeros()).rev() {

@@ -91,6 +91,9 @@ fn what_is_wrong_or_too_large_is_refused() {
         ("nim 3,4 --losing 10", "nothing but rules"),
         ("nim --losing 10 --fix 1=5", "--fix with poisons only"),
         ("chess 1", "values: ichomp, poisons, nim"),
+        ("poisons 3x0", "\"3x0\" is not understood"),
+        // A word, and an odd one.
+        ("poisons 0x3", "\"0x3\" is not understood"),
         ("poisons 3x8@1,1@9,9", "(9,9) is not on the board 3x8"),
         ("poisons --losing 5 @4,1", "(4,1) is not on the board 3x5"),
         ("crossed 4,2@2,3", "(2,3) is not on the board 4,2"),
