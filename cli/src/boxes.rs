@@ -59,7 +59,7 @@ pub(crate) struct BoxArgs {
     pub(crate) sides: Option<(u32, u32)>,
 
     /// The most rows, as the argument has them
-    #[arg(long, hide = true, value_name = "M", value_parser = number::<u32>(1..=32), requires = "columns")]
+    #[arg(long, hide = true, value_name = "M", value_parser = number::<u32>(1..=32), requires = "columns", conflicts_with = "sides")]
     pub(crate) rows: Option<u32>,
 
     /// The most columns, as the argument has them

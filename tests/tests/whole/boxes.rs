@@ -58,6 +58,7 @@ fn openings_are_those_that_a_table_has() {
     end(solve(5, 200_000).arg("--periods")).refuses(2, &["--memory"]);
     end(&mut chomp("query 5x200000")).refuses(2, &["18,446,744,073,709,551,615 sets of rows"]);
     end(&mut chomp("box --space 6x6x6")).refuses(2, &["2^32 surroundings"]);
+    end(&mut chomp("box 4x10 --rows 3")).refuses(2, &["cannot be used with"]);
 }
 
 #[test]
