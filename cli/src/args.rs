@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::signals::Ending;
@@ -43,7 +44,11 @@ impl Args {
         let given: Vec<OsString> = std::env::args_os().collect();
         let matches = Args::with_variables().try_get_matches_from(&given);
         let matches = matches.unwrap_or_else(|error| end(&naming_variables(error, &given)));
-        let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| end(&error));
+        let mut args = Args::from_arg_matches(&matches).unwrap_or_else(|error| end(&error));
+        if let (Command::Query(query), Some((_, given))) = (&mut args.command, matches.subcommand())
+        {
+            query.source.is_named = given.value_source("table") != Some(ValueSource::DefaultValue);
+        }
         let name = matches.subcommand_name().unwrap_or_default();
         (args.command, name.to_owned())
     }

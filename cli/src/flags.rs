@@ -253,6 +253,10 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "DIR|FILE|URL", default_value = TABLE, value_parser = place())]
     pub(crate) table: TablePlace,
 
+    /// Of `chomp query`: whether a flag or a variable names the table.
+    #[arg(skip)]
+    pub(crate) is_named: bool,
+
     /// The access file of the coordinator, for its certificate
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,

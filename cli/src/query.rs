@@ -120,6 +120,12 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
         Ok(table) => Ok(table),
         Err(error) => Err(error.downcast::<NoTable>()?),
     };
+    if table.is_err() && args.source.is_named {
+        let place = &args.source.table;
+        display.say(&format!(
+            "{place} has no table: positions are solved without one"
+        ));
+    }
     if texts.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
