@@ -193,6 +193,12 @@ impl Display {
         }
     }
 
+    /// As [`say`](Display::say), for the lines of a batch, of which none is dropped: waits while nobody reads them.
+    pub(crate) fn say_in_turn(&self, text: &str) {
+        let line = escape_control(text, crate::LAYOUT) + "\n";
+        self.bar.suspend(|| self.stderr.write_in_turn(&line));
+    }
+
     /// Sends an event to programs. Does nothing, and is false, without `--json`.
     pub(crate) fn tell(&self, event: &'static str, fields: Value) -> bool {
         if self.json {

@@ -346,7 +346,7 @@ impl<'a, T: AnswerSource> Answerer<'a, T> {
         if !self.args.keep_going || !is_of_position {
             return Err(error);
         }
-        self.display.say(&format!("{error:#}"));
+        self.display.say_in_turn(&format!("{error:#}"));
         if self.unanswered == 0 {
             self.code = code;
         }

@@ -1,6 +1,6 @@
 //! Standard error, written by a thread of its own. So work does not stop if nobody reads stderr, as behind a full pipe
-//! or on a terminal that is stopped with Ctrl-S. Lines that find no room in the queue are dropped, and a later line
-//! says how many. Users and passwords in addresses are not written.
+//! or on a terminal that is stopped with Ctrl-S. Lines of progress that find no room in the queue are dropped, and a later
+//! line says how many. Users and passwords in addresses are not written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -66,6 +66,14 @@ impl Stderr {
         }
     }
 
+    /// Writes a text after those that wait, and drops none, however long nobody reads.
+    pub(crate) fn write_in_turn(&self, text: &str) {
+        let mut texts = self.shared.texts.lock();
+        self.shared.changed.wait_while(&mut texts, Texts::are_left);
+        drop(texts);
+        write_now(text);
+    }
+
     fn try_write(&self, text: String) -> bool {
         if !self.has_thread {
             write_now(&text);
@@ -83,9 +91,8 @@ impl Stderr {
     /// Waits until the queue is written, but not for long.
     pub(crate) fn finish(&self) {
         let mut texts = self.shared.texts.lock();
-        let is_left = |texts: &mut Texts| texts.is_writing || !texts.waiting.is_empty();
         let changed = &self.shared.changed;
-        changed.wait_while_for(&mut texts, is_left, LAST_LINES);
+        changed.wait_while_for(&mut texts, Texts::are_left, LAST_LINES);
     }
 
     pub(crate) fn for_bar(&self) -> Box<dyn TermLike> {
@@ -93,6 +100,12 @@ impl Stderr {
             stderr: self.clone(),
             drawn: Mutex::default(),
         })
+    }
+}
+
+impl Texts {
+    fn are_left(&mut self) -> bool {
+        self.is_writing || !self.waiting.is_empty()
     }
 }
 

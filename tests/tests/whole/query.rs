@@ -29,6 +29,30 @@ fn binary(word: Word) -> String {
     format!("{:#b}\n", word.get())
 }
 
+/// However many lines of a batch are refused, and however slowly they are read.
+#[test]
+fn no_error_of_a_batch_is_lost() {
+    const BAD: usize = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = query(path(dir.path()), &["--keep-going", "--no-moves"]);
+    let errors = dir.path().join("errors");
+    command.stderr(fs::File::create(&errors).unwrap());
+    let ended = ask(&mut command, "2x2\n".to_owned() + &"4,5\n".repeat(BAD)).exits(2);
+    assert_eq!(ended.stdout, "2x2 is winning\n");
+    let errors = fs::read_to_string(&errors).unwrap();
+    for (number, line) in (2..).zip(errors.lines().skip(1).take(BAD)) {
+        assert!(
+            line.starts_with(&format!("line {number} of stdin: ")),
+            "{line}"
+        );
+    }
+    assert_eq!(
+        errors.lines().last(),
+        Some("error: 200000 positions have no answer")
+    );
+    assert_eq!(errors.lines().count(), BAD + 2);
+}
+
 /// Perfect play from a position ends at the poison, and is told alike with a table and without one.
 #[test]
 fn perfect_play_is_told_with_and_without_a_table() {
