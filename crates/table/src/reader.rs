@@ -3,6 +3,7 @@
 //! Nothing is used unchecked: the manifest is compared with `SHA256SUMS`, an index with the manifest, a data frame with
 //! its index. Files are not mapped into memory, so a file that changes underneath gives an error and no wrong answer.
 
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -281,7 +282,7 @@ impl Table {
 }
 
 /// The folder of a table: `path` if it has a manifest, else the folder in it of the largest table of the first of
-/// `kinds` that it has, with the bits or tiles in the folder's name.
+/// `kinds` that it has; with the bits or tiles in the folder's name, if that is the name of a table.
 pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);
@@ -291,8 +292,14 @@ pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<
             Err(error) => Err(TableError::io(&file)(error)),
         }
     };
+    let name = path.file_name().and_then(OsStr::to_str);
+    let named = name.and_then(TableName::of);
     if has_manifest(path)? {
-        return Ok((path.to_owned(), None));
+        if let Some(named) = named.filter(|named| !kinds.contains(&named.kind())) {
+            let what = format!("it is no manifest of a {named}, as the name of its folder says");
+            return Err(TableError::damaged(path.join(MANIFEST_NAME), what));
+        }
+        return Ok((path.to_owned(), named.map(TableName::size)));
     }
     for wanted in kinds {
         let largest_first = TableName::all().rev();
