@@ -31,7 +31,8 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Makes all checks of the level, up to the first damage. `path` is the place of the report.
+    /// Makes all checks of the level, up to the first damage; words that are not the published ones end it only at the
+    /// level quick. `path` is the place of the report.
     pub(super) fn run(&mut self, path: &Path) -> anyhow::Result<()> {
         match self.files()? {
             (AnyTable::Losing(table), lists) => self.losing(&table, &lists, path),
@@ -41,6 +42,11 @@ impl Checks {
 
     fn losing(&mut self, table: &Table, lists: &FolderLists, path: &Path) -> anyhow::Result<()> {
         let content = self.shards(table)?;
+        let known = self.known_results(&content);
+        if let (Err(error), true) = (&known, self.args.level > Level::Quick) {
+            // The further checks find positions that are wrong.
+            self.say.say(&format!("{error:#}"));
+        }
         if self.args.level == Level::Sample {
             let check = |sample, watch: Watch<'_>| sample::check_sample(table, sample, watch);
             self.sample(table.manifest().fingerprint, check, describe_sample)?;
@@ -51,7 +57,7 @@ impl Checks {
             let counts = LosingCounts::new(&content.survey);
             self.full(table, (subject, &counts), path)?;
         }
-        Ok(())
+        known
     }
 
     /// The report, with the present date, and whether what was done is kept.
@@ -108,6 +114,10 @@ impl Checks {
         if let Some(Facts::Losing(facts)) = &mut self.report.table {
             facts.add(&content);
         }
+        Ok(content)
+    }
+
+    fn known_results(&mut self, content: &ComputedFacts) -> anyhow::Result<()> {
         let compare = || {
             let fingerprints = content.check_known_fingerprints()?;
             Ok((fingerprints, known::compare(&content.survey)?))
@@ -124,7 +134,7 @@ impl Checks {
                  area, {inside} inside boxes"
             )
         })?;
-        Ok(content)
+        Ok(())
     }
 
     /// Checks random positions. Nobody who makes a table chooses them: unless a seed is given, it is the beginning of

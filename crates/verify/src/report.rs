@@ -86,7 +86,7 @@ pub struct CheckLine {
 pub enum CheckVerdict {
     /// All checks of the level passed.
     Passed,
-    /// A check failed, and the checks after it were not made.
+    /// A check failed. The checks after it were not made, unless it is [`Check::Known`].
     #[serde(rename = "damaged")]
     Failed,
 }

@@ -19,6 +19,185 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const BITS: u32 = 30;
+/// The windows of 30 bits.
+const WINDOWS: u64 = 16;
+
+/// Somebody who checks the table, and keeps what is done in a folder in it.
+fn checker(table: &Path, line: &str) -> Command {
+    let mut command = chomp(line);
+    command.env("XDG_STATE_HOME", table.join("state"));
+    command
+}
+
+fn verify(table: &Path, level: &str) -> Command {
+    let mut command = checker(table, &format!("verify --json --threads 2 --level {level}"));
+    command.arg("--table").arg(table);
+    command
+}
+
+fn flip(path: &Path, at: usize, bit: usize) {
+    change(path, |bytes| bytes[at] ^= 1 << bit);
+}
+
+#[test]
+fn a_random_bit_of_a_table_is_found_and_named() {
+    let mut random = Random::new();
+    let directory = finished(BITS);
+    let (table, folder) = (directory.path(), directory.path().join("table-30"));
+    let listed = files(&folder);
+    let summary = end(&mut verify(table, "quick")).summary();
+    let written = table.join("verify-30-quick.json");
+    assert_eq!(read_json(&written), summary);
+    assert_eq!(summary["result"], "passed");
+    assert_eq!(summary["table"]["fingerprint"], FINGERPRINT_30);
+    let linear = "d82e0472d012698c4955229d073960b610a80e5f7c1bc7759056b7165b0ca3e3";
+    assert_eq!(summary["table"]["linear_sha256"], linear);
+    assert_eq!(number(&summary["table"], "losing"), 3_893_679);
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let shard = &summary["table"]["shards"][0];
+    assert!(sums.contains(shard["sha256"].as_str().unwrap()));
+    assert!(sums.starts_with(summary["table"]["manifest_sha256"].as_str().unwrap()));
+    assert_eq!(files(&folder), listed, "the folder is as it was");
+
+    for name in ["SHA256SUMS", "manifest.json", "shard-0000.zst"] {
+        let path = folder.join(name);
+        let length = fs::read(&path).unwrap().len();
+        for _ in 0..8 {
+            let (at, bit) = (random.below(length), random.below(8));
+            flip(&path, at, bit);
+            let ended = end(&mut verify(table, "quick"));
+            // Of the two lists that disagree either may be wrong.
+            let place = ["manifest.json", name][usize::from(name.starts_with("shard"))];
+            let said = damaged(&ended, &[place]);
+            assert_eq!(said, read_json(&written), "{name}, byte {at}, bit {bit}");
+            flip(&path, at, bit);
+        }
+    }
+    let shard = folder.join("shard-0000.zst");
+    let middle = fs::read(&shard).unwrap().len() / 2;
+    flip(&shard, middle, 3);
+    let ended = end(&mut verify(table, "full"));
+    let said = ["shard-0000.zst is damaged", "instead of", "its frame "];
+    damaged(&ended, &said);
+    flip(&shard, middle, 3);
+}
+
+/// The report of a table that is not as it should be, for which the message gives these reasons.
+fn damaged(ended: &Ended, texts: &[&str]) -> Value {
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["result"], "damaged");
+    let damage = report["damage"].as_str().unwrap();
+    for text in texts {
+        ended.says(text);
+        assert!(damage.contains(text), "no {text:?} in {ended:?}");
+    }
+    let checks = report["checks"].as_array().unwrap();
+    assert_eq!(checks.last().unwrap()["passed"], false);
+    report
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let directory = finished(20);
+    let table = directory.path();
+    let inside = table.join("table-20/report.json");
+    let report = |to: &Path| end(verify(table, "quick").arg("--report").arg(to));
+    report(&inside).refuses(2, &["report.json", "is in the folder of the table"]);
+    let nowhere = report(&table.join("none/report.json"));
+    nowhere.refuses(1, &["the report needs a place", "--report FILE"]);
+    let ended = end(verify(table, "full").args(["--memory", "1MiB"]));
+    ended.refuses(2, &["are too few: give at least"]);
+    let ended = end(&mut verify(&table.join("table-21"), "quick"));
+    ended.refuses(1, &["has no published table"]);
+    // A sample that would not be drawn.
+    for (level, flag) in [
+        ("quick", "--sample"),
+        ("full", "--sample"),
+        ("quick", "--seed"),
+    ] {
+        let ended = end(verify(table, level).args([flag, "10"]));
+        ended.refuses(2, &[level, "no random positions", "--level sample"]);
+    }
+    assert_eq!(files(&table.join("table-20")).len(), 3);
+    // Nobody has to keep a report, nor what is done so far: all is checked all the same.
+    assert_eq!(report(Path::new("-")).summary()["result"], "passed");
+    let mut homeless = verify(table, "full");
+    let ended = end(homeless.env_remove("XDG_STATE_HOME").env_remove("HOME"));
+    ended.summary();
+    ended.says("is not kept");
+
+    // For people there are lines.
+    let mut command = checker(table, "verify --level full --table");
+    let ended = end(command.arg(table.join("table-20"))).done();
+    let passed = "passed all checks of the level full";
+    for part in [passed, "agree with marking", "verify-20-full.json"] {
+        assert!(ended.stdout.contains(part), "{ended:?}");
+    }
+}
+
+/// A table of 22 bits without one of its words, with right digests, counts and fingerprints, so that none of these
+/// shows it; and that word.
+fn hidden_lie() -> (TempDir, u64) {
+    let directory = finished(22);
+    let table = Table::open(directory.path()).unwrap();
+    let mut words: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
+    // Of 22 bits, outside all boxes of which the counts are known, and many cells.
+    let hidden = |word: &u64| {
+        let position = Word::new(*word);
+        position.bits() == 22 && word.count_ones() == 5 && position.area() > 22
+    };
+    let place = words.iter().rposition(hidden).unwrap();
+    let removed = words.remove(place);
+    let forged = tempfile::tempdir().unwrap();
+    publish_words(forged.path(), 22, ShardSize::PUBLISHED, &words);
+    (forged, removed)
+}
+
+/// The marking of all positions finds a wrong table whatever its digests say, also where no fingerprint is published.
+#[test]
+fn a_table_that_lies_with_right_digests_is_found() {
+    let (forged, removed) = hidden_lie();
+    end(&mut verify(forged.path(), "quick")).summary();
+    let missing = format!("(word {removed}, shard-0000.zst");
+    let ended = end(&mut verify(forged.path(), "full"));
+    damaged(&ended, &[&missing, "is not listed, but none of its "]);
+}
+
+/// A table that is known to be wrong is checked to the end, so that its wrong positions are named.
+#[test]
+fn a_wrong_position_of_a_known_size_is_named() {
+    let directory = finished(24);
+    let table = Table::open(directory.path()).unwrap();
+    let words: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
+    // Of 24 bits, with many cells, and none that the counts of others know.
+    let hidden = |word: &u64| {
+        let position = Word::new(*word);
+        position.bits() == 24 && word.count_ones() == 5 && position.area() > 24
+    };
+    let place = words.iter().rposition(hidden).unwrap();
+    let forged = tempfile::tempdir().unwrap();
+    let others = [&words[..place], &words[place + 1..]].concat();
+    publish_words(forged.path(), 24, ShardSize::PUBLISHED, &others);
+    let known = "the published one is";
+    let ended = end(&mut verify(forged.path(), "quick"));
+    damaged(&ended, &[known]);
+    let ended = end(&mut verify(forged.path(), "full"));
+    let missing = format!("(word {}, shard-0000.zst", words[place]);
+    let report = damaged(&ended, &[&missing, "is not listed, but none of its "]);
+    ended.says(known);
+    let failed = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["passed"] == false);
+    assert!(failed.map(|check| &check["check"]).eq(["known", "full"]));
+    // A few random positions may all agree. The table is not the known one all the same.
+    let ended = end(verify(forged.path(), "sample").args(["--sample", "10"]));
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    ended.says(known);
+}
+
 /// The name of its folder says which table it is.
 #[test]
 fn a_table_in_the_folder_of_another_is_refused() {
