@@ -65,8 +65,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "N", value_parser = number::<u64>(1..=u64::MAX))]
     pub(crate) sample: Option<u64>,
 
-    /// The seed of the random positions, to check others [default: the first 16 digits of the table's fingerprint]
-    #[arg(long, value_name = "S", value_parser = number::<u64>(0..=u64::MAX))]
+    /// The seed of the random positions, to check others [default: the first 13 digits of the table's fingerprint]
+    #[arg(long, value_name = "S", value_parser = number::<u64>(0..=SEED_MAX))]
     pub(crate) seed: Option<u64>,
 
     #[command(flatten)]
@@ -77,6 +77,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) json: bool,
 }
 
+/// The largest seed: many programs round larger numbers in the JSON of the report.
+const SEED_MAX: u64 = (1 << 53) - 1;
 /// The default number of random positions.
 const SAMPLE: u64 = 100_000;
 /// The memory of the program without shards, queries and windows.

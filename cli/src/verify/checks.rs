@@ -145,7 +145,7 @@ impl Checks {
         check: impl FnOnce(Sample, Watch<'_>) -> Result<SampleReport, CheckError>,
         describe: impl FnOnce(&SampleReport) -> String,
     ) -> anyhow::Result<()> {
-        let digits = &fingerprint.to_string()[..16];
+        let digits = &fingerprint.to_string()[..13];
         let usual = || u64::from_str_radix(digits, 16).expect("hexadecimal digits");
         let sample = Sample {
             positions: self.args.sample.unwrap_or(super::SAMPLE),

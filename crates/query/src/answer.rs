@@ -11,8 +11,8 @@ use crate::Losing;
 pub struct PositionVerdict {
     /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     pub rows: Vec<u32>,
-    /// The even number that stands for the position; none if it has more than 64 bits. Not every program reads JSON
-    /// numbers beyond 2^53 exactly.
+    /// The even number that stands for the position; none if it has more than 53 bits, as many programs round larger
+    /// numbers in JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word: Option<u64>,
     /// First row + number of rows.
@@ -51,7 +51,7 @@ pub fn verdicts(
     let losing = table.are_losing(&words)?;
     let verdict = |((position, word), losing): ((&Position, Word), bool)| PositionVerdict {
         rows: position.rows().to_vec(),
-        word: Some(word.get()),
+        word: number(word),
         bits: word.bits(),
         area: word.area(),
         losing,
@@ -154,6 +154,11 @@ pub fn reply(rows: &[u32], winning: &[Cell]) -> Option<Cell> {
         .first()
         .copied()
         .or_else(|| corners.max_by_key(inner))
+}
+
+/// The word as a number of JSON, which many programs read as a float of 53 bits.
+pub(crate) fn number(word: Word) -> Option<u64> {
+    (word.bits() <= f64::MANTISSA_DIGITS).then_some(word.get())
 }
 
 pub(crate) fn pair(cell: Cell) -> (u32, u32) {

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use chomp_boxes::{FewAnswer, FewQuery};
 use chomp_table::{Cell, Position, Word};
 
-use crate::answer::{Answer, PositionVerdict, reply};
+use crate::answer::{Answer, PositionVerdict, number, reply};
 use crate::inside::{Inside, TooManyInside, cells, cut, mirrored};
 
 /// The limits of the work for an answer.
@@ -69,7 +69,7 @@ pub fn solve(
     Ok(Answer {
         verdict: PositionVerdict {
             rows: rows.to_vec(),
-            word: position.map(|position| Word::from(&position).get()),
+            word: position.and_then(|position| number(Word::from(&position))),
             bits: first + u32::try_from(rows.len()).expect("rows that fit in memory"),
             area: rows.iter().sum(),
             losing: found.losing,

@@ -83,7 +83,10 @@ fn a_wrong_number_is_answered_with_what_is_wanted() {
             "export --format rows --out x --bits -",
             "from 2 to 64 is wanted",
         ),
-        ("verify --seed x", "a whole number is wanted"),
+        (
+            "verify --seed x",
+            "a whole number from 0 to 9007199254740991",
+        ),
         ("verify --sample 0", "of at least 1 is wanted"),
         ("worker --patience soon", "a whole number is wanted"),
         ("game nim --losing all", "a whole number from 0"),
