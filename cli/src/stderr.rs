@@ -1,6 +1,6 @@
 //! Standard error, written by a thread of its own. So work does not stop if nobody reads stderr, as behind a full pipe
-//! or on a terminal that is stopped with Ctrl-S. Lines of progress that find no room in the queue are dropped, and a later
-//! line says how many. Users and passwords in addresses are not written.
+//! or on a terminal that is stopped with Ctrl-S. Lines of progress that find no room in the queue are dropped, and a
+//! later line says how many. Users and passwords in addresses are not written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

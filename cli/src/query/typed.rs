@@ -6,8 +6,8 @@ use super::{Notation, QueryArgs};
 use crate::exit::usage;
 use crate::progress::Display;
 
-/// The positions in the arguments. Joins arguments that are only parts of a position, such as `[5,` and `4]` or `8`, `x`
-/// and `10`, and single numbers. Says so where numbers may have been meant as several positions or boards.
+/// The positions in the arguments. Joins arguments that are only parts of a position, such as `[5,` and `4]` or `8`,
+/// `x` and `10`, and single numbers. Says so where numbers may have been meant as several positions or boards.
 pub(super) fn positions(args: &QueryArgs, display: &Display) -> anyhow::Result<Vec<String>> {
     if args.numbers == Notation::Words {
         return Ok(args.positions.clone());

@@ -48,7 +48,7 @@ fn positions_are_read_from_the_command_line_and_stdin() {
     ended.says("\"one\"");
 
     // Nothing is skipped but comments and empty lines of stdin.
-    end(&mut program().args(["game", "nim", ""])).refuses(2, &["\"\""]);
+    end(program().args(["game", "nim", ""])).refuses(2, &["\"\""]);
     let ended = ask(
         &mut chomp("game nim"),
         "# heaps\r\n\n0 # over\nword\n".into(),
