@@ -8,10 +8,11 @@
 //! numbers but the owner's are random: a table may get a new list, and nobody in it inherits what somebody else did.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
-use chomp_durable_files::{failed, folder};
+use chomp_durable_files::{Claim, FileError as DurableError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
@@ -28,6 +29,10 @@ pub const PARTICIPANTS_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 64;
 
 const FORMAT: u32 = 2;
+/// How often a change looks whether those of other processes are done, which take milliseconds; and how long it waits
+/// until it looks again.
+const TURN_TRIES: u32 = 500;
+const TURN_PAUSE: Duration = Duration::from_millis(10);
 /// No participant has this number.
 const NUMBER_OF_NOBODY: u32 = u32::MAX;
 pub(crate) const KIND: PrivateKind = PrivateKind {
@@ -125,15 +130,12 @@ impl Participants {
         }
     }
 
-    /// Changes the list in the file at `path`, one process at a time.
+    /// Changes the list in the file at `path`, one process at a time. Fails if another one takes seconds.
     pub fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Participants) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
-        let folder = folder(path);
-        // Closing it gives the lock back.
-        let opened = File::open(folder).and_then(|file| file.lock().map(|()| file));
-        let _lock = opened.map_err(|error| FileError::from(failed("lock", folder)(error)))?;
+        let _claim = claim(path)?;
         let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
         let content = FileContent {
@@ -220,6 +222,22 @@ impl Participants {
         let found = all.find(|one| one.name == name && !one.revoked);
         found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
     }
+}
+
+/// The right to change the list, which ends when it is dropped. Its lock is on a file that only users who may write in
+/// the folder can open: everybody who can open a file can lock it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread of a command, or of a coordinator that serves nobody yet"
+)]
+fn claim(path: &Path) -> Result<Claim, FileError> {
+    for _ in 0..TURN_TRIES {
+        match Claim::begin(path) {
+            Err(DurableError::InUse { .. }) => thread::sleep(TURN_PAUSE),
+            claimed => return Ok(claimed?),
+        }
+    }
+    Ok(Claim::begin(path)?)
 }
 
 /// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
@@ -329,6 +347,21 @@ mod tests {
         })
         .unwrap();
         assert_eq!(Participants::read(path).unwrap(), list);
+    }
+
+    #[test]
+    fn a_change_that_does_not_end_ends_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = &folder.path().join("participants.json");
+        let add = |name| Participants::change(path, |list| list.add(name));
+        let stuck = Claim::begin(path).unwrap();
+        let error = add("ann").unwrap_err().to_string();
+        let says = |what| assert!(error.contains(what), "{error}");
+        says("participants.json is in use");
+        says(&std::process::id().to_string());
+        drop(stuck);
+        add("ann").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

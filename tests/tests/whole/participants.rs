@@ -1,6 +1,8 @@
 //! Participants of real processes: they are added and revoked, and one holder is one voice.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -173,6 +175,33 @@ fn nobody_inherits_what_another_one_did() {
     let ann = after.start(&mut after.worker_with("ann", &after.credential("ann")));
     ann.wait().done();
     second.wait().made(FINGERPRINT_28);
+}
+
+/// Everybody who may read the folder of a table can lock it, and every file in it that others may open.
+#[test]
+fn a_reader_of_the_folder_holds_up_nobody() {
+    let cluster = Cluster::new();
+    drop(cluster.begin(BITS, 14));
+    let others = |path: &Path| fs::metadata(path).unwrap().mode() & 0o005 != 0;
+    let files = fs::read_dir(cluster.table()).unwrap();
+    let mut readable: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    readable.push(cluster.table());
+    readable.retain(|path| others(path));
+    assert!(readable.contains(&cluster.table()));
+    let locked = readable.iter().map(|path| {
+        let file = File::open(path).unwrap();
+        file.lock().unwrap();
+        file
+    });
+    let locked: Vec<_> = locked.collect();
+    let bob = cluster.credential("bob");
+    cluster.change_access("revoke", "bob", None);
+    let coordinator = cluster.begin(BITS, 14);
+    let turned_away = cluster.start(&mut cluster.worker_with("bob", &bob)).wait();
+    turned_away.says("taken back");
+    cluster.join("owner").wait().done();
+    coordinator.wait().made(FINGERPRINT_24);
+    drop(locked);
 }
 
 /// The owner's machine was wrong, or its file was stolen: it is taken out like any other, and comes back as another.
