@@ -31,6 +31,7 @@ use bytes::{Bytes, BytesMut};
 use chomp_plan::WorkerId;
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
+use chomp_serve::net::holding;
 use chomp_serve::{BodyChunk, ChunkBody};
 use chomp_store::{
     FaultKind, Key, PartName, Storage, StorageError, StorageProblem, StoreError, part, published,
@@ -201,12 +202,10 @@ async fn get_object(
     let named = header.map(|_| format!("bytes {}-{}/*", range.start, rest.end - 1));
     let body = ChunkBody::new(exact, {
         let relay = relay.clone();
-        async move |chunks| {
-            relay.send(&key, first, rest, &chunks).await;
-            drop(turn);
-        }
+        async move |chunks| relay.send(&key, first, rest, &chunks).await
     });
-    Ok(bytes_answer(body, named, exact))
+    let answer = bytes_answer(body, named, exact);
+    Ok(answer.map(|body| holding(body, turn)))
 }
 
 fn chunk(range: &Range<u64>) -> Range<u64> {

@@ -69,10 +69,15 @@ pub(crate) async fn connect(access: &Access) -> Link {
 
 impl Link {
     pub(crate) async fn open(access: &Access) -> Result<Link, BoxError> {
+        Link::open_with(access, WINDOW).await
+    }
+
+    /// A connection that takes so many bytes of an answer that is not read.
+    pub(crate) async fn open_with(access: &Access, window: u32) -> Result<Link, BoxError> {
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .tcp_nodelay(true)
             .connect_timeout(HANG)
-            .initial_stream_window_size(WINDOW)
+            .initial_stream_window_size(window)
             .initial_connection_window_size(WINDOW);
         if let Some(ca) = &access.ca {
             let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));

@@ -305,3 +305,25 @@ async fn a_job_goes_on_among_hostile_peers() {
     });
     cluster.await.unwrap().stop();
 }
+
+/// It holds all transfers that there are, answers the coordinator's pings, and grants no window.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_takes_nothing_has_to_go() {
+    const TRANSFERS: usize = 64;
+    let mut cluster = Job::start_with_hasty_limits(HASTE, 24, 12, &["--keep-parts"]);
+    let link = Link::open_with(&cluster.access_of("hostile"), 0).await;
+    let link = link.unwrap();
+    let segment = format!("{OBJECTS_PATH}work/journal/0000000000");
+    let mut held = Vec::new();
+    for _ in 0..TRANSFERS {
+        let asked = link.ask(Method::GET, &segment, &[], Body::empty());
+        held.push(arrives("an answer", asked).await.unwrap());
+    }
+    tokio::task::block_in_place(|| {
+        let worker = cluster.start_worker("honest-proxied");
+        assert_eq!(cluster.published()["fingerprint"], FINGERPRINT_24);
+        assert_content(worker);
+        drop(held);
+        cluster.stop();
+    });
+}

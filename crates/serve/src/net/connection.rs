@@ -2,7 +2,8 @@
 //!
 //! A connection stands still if it has no call, or if its peer reads no bytes. A connection that waits for an answer of
 //! the server does not stand still, however long that takes. hyper limits how long the head of an HTTP/1 request takes,
-//! and finds out whether the peer of a quiet HTTP/2 connection is there.
+//! and finds out whether the peer of a quiet HTTP/2 connection is there. An answer that the peer grants no window is
+//! ended by `taking`.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -14,10 +15,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use http::Request;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
@@ -33,6 +33,7 @@ use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, HEADERS, HTTP1_BUFFER_BYTES_MIN, HTTP2_FRAME_BYTES,
     Limits, PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
 };
+use super::taking::{StreamExecutor, holding};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -40,12 +41,14 @@ pub(super) struct Shared {
     /// Cancelled when the server accepts no more connections and ends the open ones.
     pub(super) stop: CancellationToken,
     tls: Option<Arc<ServerConfig>>,
-    http: auto::Builder<TokioExecutor>,
+    http: auto::Builder<StreamExecutor>,
 }
 
 impl Shared {
     pub(super) fn new(limits: Limits, tls: Option<&Arc<ServerConfig>>) -> Shared {
-        let mut http = auto::Builder::new(TokioExecutor::new());
+        let mut http = auto::Builder::new(StreamExecutor {
+            still_time: limits.still_time,
+        });
         http.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
@@ -124,21 +127,13 @@ pub(super) async fn serve(
     ended.unwrap_or_else(|_| Err("it stood still, or the server ends".into()))
 }
 
-/// The same body, which owns `held` and drops it after it is sent or given up.
-pub(crate) fn holding(body: Body, held: impl Send + 'static) -> Body {
-    Body::new(body.map_err(move |error| {
-        let _ = &held;
-        error
-    }))
-}
-
 /// Whether calls are under way on a connection, and whether its peer takes bytes.
 #[derive(Debug)]
 struct Progress(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The number of calls whose answer hyper does not have in full yet.
+    /// The number of calls whose answer is not sent in full yet.
     calls: usize,
     /// Whether a write waits until the peer takes earlier bytes.
     is_blocked: bool,
@@ -175,7 +170,7 @@ impl Progress {
     }
 }
 
-/// A call under way: from its head until hyper has the last byte of its answer.
+/// A call under way: from its head until the last byte of its answer is sent.
 #[derive(Debug)]
 struct Call(Arc<Progress>);
 

@@ -40,7 +40,8 @@ pub struct Limits {
     /// How long the head of an HTTP/1 request may take, and how long until the next one comes.
     pub header_time: Duration,
     /// How long a connection may stand still: without a call, or while its peer sends nothing of a body that is read,
-    /// or takes nothing of what is written. Workers send a heartbeat every few seconds.
+    /// or takes nothing of what is written. So long a call over HTTP/2 may also stand still whose answer has no window.
+    /// Workers send a heartbeat every few seconds.
     pub still_time: Duration,
     /// How often a quiet HTTP/2 connection is pinged, and how long the peer may take to answer the ping.
     pub keepalive: Duration,
@@ -99,7 +100,10 @@ impl Limits {
     }
 }
 
-/// How many times within `still_time` a connection is checked for standing still.
+/// The most bytes of an answer that are handed to hyper at a time: at little more than 1 KiB/s, they take less than
+/// [`Limits::still_time`].
+pub(super) const PIECE_BYTES: usize = 32 << 10;
+/// How many times within `still_time` a connection or an answer is checked for standing still.
 pub(super) const STILL_CHECKS: u32 = 8;
 /// The files that a process has open besides connections and what they read: a job has a few for each of its threads.
 const OWN_FILES: usize = 192;

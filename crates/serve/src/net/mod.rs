@@ -6,6 +6,7 @@
 //! | `accept` | accepts connections, up to a limit in all and per address |
 //! | `listener` | a port, or a socket file for a proxy on this machine |
 //! | `connection` | the TLS handshake and HTTP over one connection, and its end if it stands still |
+//! | `taking` | the end of an answer that its peer does not take, and what is held until it is taken |
 //!
 //! One [`Router`] answers gRPC calls and requests for pages. The first bytes of a connection show whether the peer
 //! speaks HTTP/2 or HTTP/1.
@@ -14,6 +15,7 @@ mod accept;
 mod connection;
 pub mod limits;
 mod listener;
+mod taking;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub use accept::Permits;
 pub use limits::Limits;
 pub use listener::{Listener, SocketFile};
-
-pub(crate) use connection::holding;
+pub use taking::holding;
 
 use connection::Shared;
 

@@ -1,5 +1,7 @@
 //! Peers that are slow, hostile or too many, and a good one beside them.
 
+#![expect(clippy::big_endian_bytes, reason = "frames of HTTP/2 have them")]
+
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,6 +9,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use chomp_access::Certificate;
 use chomp_testing::waiting::{arrives, becomes};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -68,9 +71,13 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
 /// The peer's end of a connection that is served over no socket: with a paused clock its times are exact, however slow
 /// the machine. Its task ends with the test.
 fn piped(limits: Limits) -> Piped {
+    piped_to(router(), limits)
+}
+
+fn piped_to(router: Router, limits: Limits) -> Piped {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let mut serving = JoinSet::new();
-    serving.spawn(serve(theirs, router(), Arc::new(Shared::new(limits, None))));
+    serving.spawn(serve(theirs, router, Arc::new(Shared::new(limits, None))));
     serving.detach_all();
     Piped(ours)
 }
@@ -279,6 +286,130 @@ async fn a_body_may_come_slowly_and_not_stand_still() {
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(start.elapsed() >= still().still_time);
     assert_eq!(honest.answer().await, "");
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+/// The stream of the first call of a connection.
+const FIRST: u32 = 1;
+/// That of its second call.
+const SECOND: u32 = 3;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()];
+    [&head.concat(), payload].concat()
+}
+
+/// A request without a body, with all of its headers in one frame.
+fn get_over_http2(stream: u32, path: &str) -> Vec<u8> {
+    let length = u8::try_from(path.len()).unwrap();
+    // GET and http of the static table; then the path, and an authority.
+    let headers = [&[0x82, 0x86, 0x04, length], path.as_bytes(), b"\x01\x01a"];
+    frame(HEADERS, 0x05, stream, &headers.concat())
+}
+
+impl Piped {
+    /// Begins HTTP/2 with this window for each call, and makes two calls.
+    async fn call_twice(&mut self, window: u32, paths: [&str; 2]) {
+        let setting = [&[0, 4][..], &window.to_be_bytes()].concat();
+        self.send(&[PREFACE, &frame(SETTINGS, 0, 0, &setting)].concat())
+            .await;
+        for (stream, path) in [FIRST, SECOND].into_iter().zip(paths) {
+            self.send(&get_over_http2(stream, path)).await;
+        }
+    }
+
+    /// The next frame: its kind, flags and stream, and the length of its payload.
+    async fn frame(&mut self) -> (u8, u8, u32, usize) {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).await.unwrap();
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        self.0.read_exact(&mut vec![0; length]).await.unwrap();
+        (kind, flags, u32::from_be_bytes(stream), length)
+    }
+
+    /// The bytes of the second answer, once it is whole, or None once it is broken off.
+    async fn second_answer(&mut self) -> Option<usize> {
+        let mut bytes = 0;
+        loop {
+            let (kind, flags, stream, length) = self.frame().await;
+            match (kind, stream) {
+                (RST_STREAM, SECOND) => return None,
+                (DATA, SECOND) => bytes += length,
+                _ => {}
+            }
+            if stream == SECOND && kind <= HEADERS && flags & END_STREAM > 0 {
+                return Some(bytes);
+            }
+        }
+    }
+}
+
+/// What a peer grants no window ends, and nothing else on its connection.
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_a_window_ends() {
+    let still_time = still().still_time;
+    for (path, windows, length) in [
+        ("/", &[0, 1, 3][..], "good".len()),
+        ("/large", &[0, 1, 1000, 65_535], LARGE_BYTES),
+    ] {
+        for &window in windows {
+            let mut peer = piped(still());
+            let start = Instant::now();
+            peer.call_twice(window, ["/never", path]).await;
+            let answer = arrives("its end", peer.second_answer()).await;
+            assert_eq!(answer, None, "{path} {window}");
+            let took = start.elapsed();
+            assert!(took >= still_time && took < 2 * still_time, "{took:?}");
+            // The other call goes on.
+            let more = tokio::time::timeout(5 * still_time, peer.frame()).await;
+            assert!(more.is_err(), "{more:?}");
+        }
+        // With windows now and then it goes on, however slowly.
+        let mut peer = piped(still());
+        peer.call_twice(3, ["/never", path]).await;
+        let step = u32::try_from(length / 8 + 1).unwrap().to_be_bytes();
+        let mut ended = None;
+        for _ in 0..8 {
+            for stream in [0, SECOND] {
+                peer.send(&frame(WINDOW_UPDATE, 0, stream, &step)).await;
+            }
+            let pause = still_time * 3 / 4;
+            let answer = tokio::time::timeout(pause, peer.second_answer()).await;
+            if let Ok(answer) = answer {
+                ended = answer;
+                break;
+            }
+        }
+        assert!(ended.is_some(), "{path}");
+    }
+}
+
+/// What is held for an answer is held until its last byte is taken.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_for_an_answer_is_held_until_it_is_taken() {
+    for (window, taken) in [(3, false), (4, true)] {
+        let (held, seen) = (Arc::new(()), Arc::new(Mutex::new(None)));
+        let (weak, see) = (Arc::downgrade(&held), Arc::clone(&seen));
+        let answer = get(async move || {
+            let held = see.lock().take();
+            holding(Body::from("good"), held)
+        });
+        *seen.lock() = Some(held);
+        let mut peer = piped_to(Router::new().route("/", answer), patient());
+        peer.call_twice(window, ["/never", "/"]).await;
+        if taken {
+            assert_eq!(peer.second_answer().await, Some(4));
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(weak.upgrade().is_none(), taken, "{window}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

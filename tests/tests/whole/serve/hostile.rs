@@ -7,14 +7,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use chomp_access::Access;
 use chomp_serve::net::limits::FOREIGN_QUESTIONS;
 use chomp_table::rng::Rng;
 use chomp_testing::waiting::HANG;
+use http::Method;
 use tokio::task::JoinSet;
+use tonic::body::Body;
 
 use super::{BITS, Served, home};
 use crate::common::cluster::{Cluster, wait_for};
 use crate::common::http::get;
+use crate::peers::client::Link;
 use crate::peers::raw::{Peer, Then};
 
 const SILENT: usize = 800;
@@ -115,6 +119,30 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     stays.join_all().await;
     let peak = served.server.process.peak_bytes();
     assert!(peak < PEAK_BYTES_MAX, "{peak}");
+    tokio::task::block_in_place(|| served.stop());
+}
+
+/// They answer the server's pings, grant no window, and so take nothing of what they ask for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn visitors_who_take_nothing_have_to_go() {
+    const CALLS: usize = 64;
+    let served = Served::in_haste(HASTE, home(20), "");
+    let shard = "/table-20/shard-0000.zst";
+    let visitor = Access {
+        coordinator: served.server.url(),
+        ca: None,
+        token: None,
+    };
+    let refused = || tokio::task::block_in_place(|| served.get(shard).status == 503);
+    let mut held = Vec::new();
+    while !refused() {
+        let link = Link::open_with(&visitor, 0).await.unwrap();
+        for _ in 0..CALLS {
+            held.push(link.ask(Method::GET, shard, &[], Body::empty()).await);
+        }
+    }
+    tokio::task::block_in_place(|| wait_for("an answer for somebody else", || !refused()));
+    drop(held);
     tokio::task::block_in_place(|| served.stop());
 }
 
