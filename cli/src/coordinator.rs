@@ -98,14 +98,16 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let _home = lock_home(home, &store.location, table.journal.as_deref())?;
     let share = (machine::threads(), machine::memory_bytes()?);
     restore(&store, size, share, home, &stop, display).await?;
+    let calls = listen(args.listen, "--listen").await?;
+    let address = calls.local_addr()?;
     let listeners = Listeners {
-        calls: listen(args.listen, "--listen").await?,
+        calls: Some(calls),
         pages: match args.http {
             Some(address) => Some(listen(address, "--http").await?),
             None => None,
         },
     };
-    let (url, loopback, hosts) = endpoints(&args, listeners.calls.local_addr()?);
+    let (url, loopback, hosts) = endpoints(&args, address);
     // TLS on loopback too: another process can take the port after this one has ended, and clients that reconnect would
     // send it their tokens. The pages of `--http` also use TLS, as they ask for the token.
     let tls = !args.no_tls;

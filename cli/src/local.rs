@@ -1,10 +1,10 @@
-//! A coordinator for a worker in the same process, which joins it over gRPC on loopback.
+//! A coordinator for a worker in the same process, which calls it without a connection.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use chomp_access::participants::OWNER;
 use chomp_access::{Access, Participants, Secrets};
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_kernel::Isa;
@@ -12,7 +12,8 @@ use chomp_serve::net::Limits;
 use chomp_store::objects::Storage;
 use chomp_table::RangeBits;
 use chomp_table::shard::ShardSize;
-use chomp_worker::{Config, ExecutionMode, StoreChoice, WorkerError};
+use chomp_worker::transport::InProcess;
+use chomp_worker::{Config, ExecutionMode, Report, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -56,13 +57,9 @@ pub(crate) async fn start(
     resources: Resources,
     pages: Option<(TcpListener, chomp_serve::SiteOptions)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("cannot listen on loopback")?;
-    // Without TLS: this process keeps the listener for as long as the worker runs, so no other process can take the
-    // port. The token is for this coordinator alone, and ends with it.
+    // Nobody has the token of the owner, whose worker needs none.
     let mut participants = Participants::default();
-    let token = participants.keep_or_renew_owner_token(None)?;
+    participants.add(OWNER)?;
     let options = CoordinatorOptions {
         range_bits,
         bits: size,
@@ -83,15 +80,15 @@ pub(crate) async fn start(
         haste: 1,
     };
     let listeners = Listeners {
-        calls: listener,
+        calls: None,
         pages: pages.map(|(listener, _)| listener),
     };
     let coordinator = Coordinator::start(Arc::clone(&storage), options, None, listeners).await?;
     let config = Config {
         access: Access {
-            coordinator: format!("http://{}", coordinator.address()),
+            coordinator: "this process".to_owned(),
             ca: None,
-            token: Some(token),
+            token: None,
         },
         name: "this process".to_owned(),
         threads: resources.threads,
@@ -107,4 +104,14 @@ pub(crate) async fn start(
         drain: CancellationToken::new(),
     };
     Ok((coordinator, config))
+}
+
+/// Runs the worker of `config` for a coordinator in this process.
+pub(crate) async fn work(
+    coordinator: &Coordinator,
+    config: Config,
+    stop: CancellationToken,
+) -> Result<Report, WorkerError> {
+    let connector = InProcess::new(coordinator.owner_calls());
+    chomp_worker::run_with(config, Arc::new(connector), stop).await
 }

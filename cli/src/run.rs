@@ -1,4 +1,4 @@
-//! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
+//! `chomp run`: a coordinator and a worker in this process.
 
 use anyhow::Context;
 use chomp_coordinator::job::JobOutcome;
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     // The result is None if the job stops before its end: the worker is then dropped, without a report.
     let work = Box::pin(async {
         tokio::select! {
-            worker = chomp_worker::run(config, 1, stop) => worker.map(Some),
+            worker = local::work(&coordinator, config, stop) => worker.map(Some),
             () = stopped_by_itself(&coordinator) => Ok(None),
         }
     });

@@ -125,7 +125,7 @@ async fn run(
     let (coordinator, config) =
         local::start(storage, bits, range_bits, false, resources, None).await?;
     let before = machine::cpu_time();
-    let report = chomp_worker::run(config, 1, CancellationToken::new()).await;
+    let report = local::work(&coordinator, config, CancellationToken::new()).await;
     let cpu = machine::cpu_time().saturating_sub(before);
     let outcome = coordinator.stop().await;
     let JobOutcome::Finished(_) = outcome else {

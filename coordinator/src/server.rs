@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any_service};
+use axum::{Extension, Router};
+use chomp_access::participants::OWNER_NUMBER;
 use chomp_access::{Participants, Secrets};
 use chomp_plan::{
     JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason, WorkerId,
@@ -30,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use tonic::service::Routes;
 
 use crate::auth::{CALLS, Gate};
 #[cfg(feature = "simulation")]
@@ -37,7 +40,7 @@ use crate::job::JobHandle;
 use crate::job::{Job, JobOutcome, StatusFeed};
 use crate::message_budget::{MESSAGE_BYTES_MAX, MessageBudget, with_message};
 use crate::pages::JobPages;
-use crate::participants::ParticipantList;
+use crate::participants::{AuthenticatedParticipant, ParticipantList};
 use crate::relay::Relay;
 use crate::service::{JobDescription, Service};
 use crate::status::Status;
@@ -94,8 +97,8 @@ pub struct CoordinatorOptions {
 /// Where a coordinator listens.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For calls and pages.
-    pub calls: TcpListener,
+    /// For calls and pages; none if only a worker in this process calls.
+    pub calls: Option<TcpListener>,
     /// For pages alone.
     pub pages: Option<TcpListener>,
 }
@@ -103,7 +106,8 @@ pub struct Listeners {
 /// A running coordinator. Dropping it ends it at once; what is committed is kept.
 #[derive(Debug)]
 pub struct Coordinator {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
+    owner_calls: Routes,
     journal: Arc<Journal>,
     progress: watch::Receiver<JobProgress>,
     status: watch::Receiver<Arc<Status>>,
@@ -154,7 +158,10 @@ impl Coordinator {
 
         let follow = |path| tokio::spawn(participants.clone().follow(path));
         let follow_list = file.map(follow).map(AbortOnDropHandle::new);
-        let address = listeners.calls.local_addr()?;
+        let address = listeners.calls.as_ref().map(TcpListener::local_addr);
+        let address = address.transpose()?;
+        let owner = Extension(AuthenticatedParticipant(ParticipantId(OWNER_NUMBER)));
+        let owner_calls = unguarded(&service).layer(owner).into();
         let feed = job.follow();
         let status = feed.status.clone();
         let finish_time = options.limits.finish_time;
@@ -162,6 +169,7 @@ impl Coordinator {
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
+            owner_calls,
             journal,
             progress,
             status,
@@ -172,9 +180,14 @@ impl Coordinator {
         })
     }
 
-    /// The address where the coordinator listens for workers.
-    pub fn address(&self) -> SocketAddr {
+    /// The address where the coordinator listens for workers, if it does.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The service for the calls of the owner's workers in this process, which need no token.
+    pub fn owner_calls(&self) -> Routes {
+        self.owner_calls.clone()
     }
 
     /// The journal of the table, for work that follows the job.
@@ -352,19 +365,29 @@ async fn serve(
     calls.push(relay.route());
     calls.extend(pages.iter().cloned());
 
-    let mut endpoints = vec![Endpoint {
-        listener: Listener::Port(listeners.calls),
-        router: gate.router(calls),
-    }];
-    endpoints.extend(listeners.pages.map(|listener| Endpoint {
-        listener: Listener::Port(listener),
-        router: gate.router(pages),
-    }));
-    Server::start(endpoints, options.tls.as_ref(), options.limits, &permits)
+    let ports = [(listeners.calls, calls), (listeners.pages, pages)];
+    let endpoints = ports.into_iter().filter_map(|(listener, routes)| {
+        Some(Endpoint {
+            listener: Listener::Port(listener?),
+            router: gate.router(routes),
+        })
+    });
+    Server::start(
+        endpoints.collect(),
+        options.tls.as_ref(),
+        options.limits,
+        &permits,
+    )
 }
 
 fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
     let with_message = from_fn_with_state(MessageBudget::new(), with_message);
     let answer = any_service(service.clone()).layer(with_message);
     CALLS.map(|path| (path, answer.clone())).into()
+}
+
+/// The calls of workers, for who has named the caller already.
+fn unguarded(service: &CoordinatorServer<Service>) -> Router {
+    let route = |router: Router, path| router.route(path, any_service(service.clone()));
+    CALLS.into_iter().fold(Router::new(), route)
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`transport`] | makes connections, or lets a simulation make them |
+//! | [`transport`] | how calls reach the coordinator: over connections, in this process, or as a simulation has it |
 //! | `error` | why a worker ends |
 //! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator, and checks what it says |

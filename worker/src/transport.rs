@@ -1,5 +1,6 @@
-//! How bytes reach the coordinator: a connection to an address, or whatever a simulation gives.
+//! How calls reach the coordinator: over a connection to an address, in this process, or as a simulation has it.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use chomp_access::Access;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
-use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
 
 /// How long to try to connect, TLS not counted.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,6 +76,29 @@ impl Connector for Remote {
         Ok(Transport::new(
             channel.map_err(|error| Status::from_error(error.into())),
         ))
+    }
+}
+
+/// The coordinator in this process, which answers calls without a connection.
+#[derive(Clone, Debug)]
+pub struct InProcess(Transport);
+
+impl InProcess {
+    /// The coordinator with this service for its calls.
+    pub fn new<S>(calls: S) -> InProcess
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        InProcess(Transport::new(calls.map_err(|never| match never {})))
+    }
+}
+
+#[tonic::async_trait]
+impl Connector for InProcess {
+    async fn connect(&self) -> Result<Transport, BoxError> {
+        Ok(self.0.clone())
     }
 }
 

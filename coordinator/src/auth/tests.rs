@@ -177,7 +177,7 @@ async fn start(tls: bool, open_status: bool) -> Tested {
     participants.revoke("eve").unwrap();
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = Listeners {
-        calls: listen().await.unwrap(),
+        calls: Some(listen().await.unwrap()),
         pages: Some(listen().await.unwrap()),
     };
     let pages = listeners.pages.as_ref().unwrap().local_addr().unwrap();
@@ -243,7 +243,7 @@ async fn page(address: std::net::SocketAddr, path: &str, headers: &[String]) -> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_credential_at_every_call() {
     let tested = start(false, false).await;
-    let address = tested.coordinator.address();
+    let address = tested.coordinator.address().unwrap();
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let channel = channel.connect().await.unwrap();
     let mut refused = 0;
@@ -286,7 +286,7 @@ async fn every_credential_at_every_page() {
 
 async fn every_credential(tested: &Tested, open_status: bool) {
     let secret = &tested.owner;
-    for address in [tested.coordinator.address(), tested.pages] {
+    for address in [tested.coordinator.address().unwrap(), tested.pages] {
         for (name, header, refusal) in all_credentials(secret, &tested.revoked) {
             let headers: Vec<String> = header.into_iter().collect();
             // Objects are not where pages are.
@@ -359,7 +359,7 @@ async fn every_credential(tested: &Tested, open_status: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_and_pages_go_over_tls() {
     let tested = start(true, false).await;
-    let port = tested.coordinator.address().port();
+    let port = tested.coordinator.address().unwrap().port();
     let connect = |certificate: &Certificate| {
         let ca = tonic::transport::Certificate::from_pem(certificate.pem());
         let tls = ClientTlsConfig::new().ca_certificate(ca);
@@ -375,7 +375,7 @@ async fn calls_and_pages_go_over_tls() {
 
     assert!(connect(&new_certificate()).await.is_err());
     // Nothing is said in plain.
-    for address in [tested.coordinator.address(), tested.pages] {
+    for address in [tested.coordinator.address().unwrap(), tested.pages] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
         stream.write_all(request).await.unwrap();

@@ -60,7 +60,7 @@ async fn start_with(
     published: Option<Manifest>,
 ) -> Coordinator {
     let listeners = Listeners {
-        calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        calls: Some(TcpListener::bind("127.0.0.1:0").await.unwrap()),
         pages: None,
     };
     let coordinator = Coordinator::start(storage, options, published, listeners).await;
@@ -98,7 +98,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
         ..Limits::default()
     };
     let (coordinator, token) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
-    let url = format!("http://{}", coordinator.address());
+    let url = format!("http://{}", coordinator.address().unwrap());
     let mut client = CoordinatorClient::new(
         tonic::transport::Endpoint::from_shared(url)
             .unwrap()

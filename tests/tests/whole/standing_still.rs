@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chomp_testing::needs;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::openpty;
@@ -19,8 +20,8 @@ use crate::common::cluster::{Cluster, Server, free_port, serve_tables, wait_for}
 use crate::common::faults::Faults;
 use crate::common::process::Process;
 use crate::common::{
-    FINGERPRINT_26, FINGERPRINT_28, chomp, end, exists, finished, folder, ranges_done, run, run_in,
-    start, wrapped,
+    FINGERPRINT_24, FINGERPRINT_26, FINGERPRINT_28, chomp, end, exists, finished, folder,
+    ranges_done, run, run_in, start, wrapped,
 };
 
 /// Longer than the time in which further signals are of the same event.
@@ -144,6 +145,26 @@ fn signals_of_one_event_are_one_wish() {
     assert!(process.ended().is_none());
     process.send(Signal::SIGTERM);
     process.wait().exits(75);
+}
+
+/// A sandbox without a network has no loopback either.
+#[test]
+fn what_is_in_one_process_needs_no_network() {
+    let alone = |command: &Command| wrapped("unshare", &["--map-root-user", "--net"], command);
+    let can = needs::can(
+        "a sandbox without a network",
+        &mut alone(&Command::new("true")),
+    );
+    let Some(()) = needs::found("NETNS", can) else {
+        return;
+    };
+    let home = folder();
+    let table = home.path().join("table");
+    end(&mut alone(&run(&table, 24))).made(FINGERPRINT_24);
+    // It goes on from a published table, whose ranges it restores.
+    end(&mut alone(&run(&table, 26))).made(FINGERPRINT_26);
+    let plan = end(&mut alone(&chomp("plan --bits 30"))).done();
+    plan.says_nothing_of("of another machine");
 }
 
 #[test]
