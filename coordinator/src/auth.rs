@@ -16,11 +16,13 @@ use bytes::Bytes;
 use chomp_access::{Denied, TokenDigest};
 use chomp_plan::ParticipantId;
 use chomp_serve::answer::problem;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use chomp_serve::net::{Counted, Shares, holding};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
 
-use crate::participants::{AuthenticatedParticipant, ParticipantList};
+use crate::error::{CALLS_MAX, Refusal};
+use crate::participants::{AuthenticatedParticipant, ParticipantList, spare};
 
 /// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub struct Gate {
     participants: ParticipantList,
     open_status: bool,
     refusals: Arc<AtomicU64>,
+    /// The calls under way, until their answers are taken.
+    calls: Shares<ParticipantId>,
 }
 
 impl Gate {
@@ -96,6 +100,7 @@ impl Gate {
             participants,
             open_status,
             refusals: Arc::default(),
+            calls: Shares::new(CALLS_MAX),
         }
     }
 
@@ -169,12 +174,30 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
+/// The answer to a call of a participant that has too many under way.
+fn too_many(is_grpc: bool) -> Response {
+    let refusal = Refusal::TooManyCalls;
+    if is_grpc {
+        return tonic::Status::from(refusal).into_http();
+    }
+    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, &refusal.to_string());
+    let later = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, later);
+    response
+}
+
 /// Ends a call whose token is revoked meanwhile, whether it waits for its body, its answer or the peer.
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let (participant, token) = match gate.check(request.headers()).await {
         Ok(caller) => caller,
         Err(denied) => return gate.refused(&denied, is_grpc),
+    };
+    let Some(place) = gate
+        .calls
+        .take(participant, 1, spare(participant, CALLS_MAX))
+    else {
+        return too_many(is_grpc);
     };
     request
         .extensions_mut()
@@ -184,7 +207,10 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
     tokio::select! {
         biased;
         () = &mut revocation => gate.refused(&Denied::Revoked, is_grpc),
-        response = call => response.map(|body| Body::new(Revocable { body, revocation })),
+        mut response = call => {
+            response.extensions_mut().insert(Counted);
+            response.map(|body| holding(Body::new(Revocable { body, revocation }), place))
+        }
     }
 }
 

@@ -49,14 +49,16 @@ pub(crate) fn ends_job(error: &StorageError) -> bool {
 pub(crate) enum Refusal {
     #[error("the coordinator is shutting down")]
     ShuttingDown,
-    #[error("{CALLS_MAX} calls are under way already: come back in 1 s")]
+    #[error(
+        "too many calls are under way already, in all or of this participant: come back in 1 s"
+    )]
     TooManyCalls,
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,
     #[error(
-        "a job has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in 90 s, when \
-         those that are gone are forgotten"
+        "a job has at most {WORKERS_MAX} workers at a time, and of one participant no more than it leaves room for: \
+         start fewer with more threads, or come back in 90 s, when those that are gone are forgotten"
     )]
     TooManyWorkers,
     #[error("{0}")]

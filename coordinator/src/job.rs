@@ -46,7 +46,7 @@ use crate::background;
 use crate::effects::Effect;
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
-use crate::participants::revoked;
+use crate::participants::{revoked, spare};
 use crate::tools::{Action, Event, Plan, TaskAnswer, Tools, UnitLocation};
 
 /// How long workers have to hear that the job has failed.
@@ -347,7 +347,13 @@ impl Job {
         }
         let was_there = self.plan.is_present(worker);
         if !was_there {
-            if self.plan.workers().count() >= WORKERS_MAX {
+            let (mut all, mut theirs) = (0, 0);
+            for other in self.plan.workers() {
+                all += 1;
+                theirs += usize::from(other.id.participant == worker.participant);
+            }
+            let free = WORKERS_MAX.saturating_sub(all);
+            if !spare(worker.participant, WORKERS_MAX).admits(1, theirs, free) {
                 return Err(Refusal::TooManyWorkers);
             }
             tracing::info!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chomp_access::{Denied, FileError, Participants, TokenDigest};
 use chomp_plan::ParticipantId;
+use chomp_serve::net::Spare;
 use chomp_table::format::describe;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -16,6 +17,18 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// The participant whose token a call has. The gate puts it into the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuthenticatedParticipant(pub(crate) ParticipantId);
+
+/// One place in this many is for the owner alone.
+const OWNERS_SHARE: usize = 8;
+
+/// How many of these places a participant must leave free: none may hold up the others, and the owner may take all.
+pub(crate) fn spare(participant: ParticipantId, places: usize) -> Spare {
+    if participant == ParticipantId::OWNER {
+        Spare::Places(0)
+    } else {
+        Spare::Share(places / OWNERS_SHARE)
+    }
+}
 
 /// The participants of a job. Clones share all.
 #[derive(Clone, Debug)]

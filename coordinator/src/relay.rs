@@ -10,8 +10,8 @@
 //! relay asks the job for permission before it reads the first byte of a body, and again after the last one. The lease
 //! may have ended meanwhile, and an object that another worker has written must stay.
 //!
-//! Transfers are limited in number, and in memory for the bodies under way. A request that waits too long for its turn
-//! is told to come back (503).
+//! Transfers are limited in number, and in memory for the bodies under way. Each participant leaves room for transfers of
+//! others. A request that waits too long for its turn is told to come back (503).
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +28,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::{Bytes, BytesMut};
-use chomp_plan::WorkerId;
+use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
-use chomp_serve::net::holding;
+use chomp_serve::net::{Share, Shares, holding};
 use chomp_serve::{BodyChunk, ChunkBody};
 use chomp_store::{
     FaultKind, Key, PartName, Storage, StorageError, StorageProblem, StoreError, part, published,
@@ -45,7 +45,7 @@ use http::header::{
 };
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -53,7 +53,7 @@ use crate::auth::OBJECTS;
 use crate::error::{JobError, ends_job};
 use crate::job::{Job, JobHandle, PutGuard, PutRefused, PutTarget};
 use crate::pages::Traffic;
-use crate::participants::AuthenticatedParticipant;
+use crate::participants::{AuthenticatedParticipant, spare};
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
@@ -82,8 +82,8 @@ pub(crate) struct Relay {
     refers_to: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     folder: Arc<str>,
     pub(crate) traffic: Arc<Traffic>,
-    waiting: Arc<Semaphore>,
-    transfers: Arc<Semaphore>,
+    waiting: Shares<ParticipantId>,
+    transfers: Shares<ParticipantId>,
     memory: Arc<Semaphore>,
 }
 
@@ -100,8 +100,8 @@ impl Relay {
             refers_to: Arc::new(refers_to),
             folder: folder.into(),
             traffic: Arc::default(),
-            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
-            transfers: Arc::new(Semaphore::new(TRANSFERS_MAX)),
+            waiting: Shares::new(WAITING_MAX),
+            transfers: Shares::new(TRANSFERS_MAX),
             memory: Arc::new(Semaphore::new(BODIES_BYTES as usize)),
         }
     }
@@ -132,9 +132,11 @@ impl Relay {
         answer
     }
 
-    async fn turn(&self) -> Result<OwnedSemaphorePermit, Response> {
-        let _waits = self.waiting.try_acquire().map_err(|_| busy())?;
-        acquire(&self.transfers, 1).await
+    async fn turn(&self, of: ParticipantId) -> Result<Share<ParticipantId>, Response> {
+        let waits = self.waiting.take(of, 1, spare(of, WAITING_MAX));
+        let _waits = waits.ok_or_else(busy)?;
+        let turn = self.transfers.turn(of, spare(of, TRANSFERS_MAX));
+        timeout(TURN_TIME, turn).await.map_err(|_| busy())
     }
 
     async fn authorize_put(
@@ -164,8 +166,8 @@ impl Relay {
     }
 }
 
-async fn acquire(of: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Response> {
-    let acquired = Arc::clone(of).acquire_many_owned(permits);
+async fn acquire(of: &Semaphore, permits: u32) -> Result<SemaphorePermit<'_>, Response> {
+    let acquired = of.acquire_many(permits);
     let acquired = timeout(TURN_TIME, acquired).await.map_err(|_| busy())?;
     Ok(acquired.expect("it is never closed"))
 }
@@ -176,6 +178,7 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
 
 async fn get_object(
     State(relay): State<Relay>,
+    Extension(AuthenticatedParticipant(caller)): Extension<AuthenticatedParticipant>,
     request: Request<Body>,
 ) -> Result<Response, Response> {
     let key = key_of(&request).filter(|key| relay.may_read(key));
@@ -186,7 +189,7 @@ async fn get_object(
         let what = "one range, as bytes=FIRST-LAST";
         problem(StatusCode::BAD_REQUEST, what)
     })?;
-    let turn = relay.turn().await?;
+    let turn = relay.turn(caller).await?;
     let asked = chunk(&range);
     let first = relay.read_at(&key, asked.clone()).await?;
     if header.is_some() && first.is_empty() {
@@ -294,7 +297,7 @@ async fn put_object(
     let refused = |(status, what): Refused| problem(status, what);
     let judged = judge(&relay, caller, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
-    let turn = relay.turn().await?;
+    let turn = relay.turn(worker.participant).await?;
     let guard = relay.authorize_put(worker, target, length).await?;
     let bytes = u32::try_from(length).expect("no larger than a part");
     let memory = acquire(&relay.memory, bytes).await?;

@@ -30,6 +30,7 @@ struct Served {
     relay: Relay,
     storage: Arc<SimulatedStorage>,
     router: Router,
+    routes: Router,
     _job: JoinSet<()>,
 }
 
@@ -52,7 +53,10 @@ fn serve() -> Served {
     Served {
         relay,
         storage,
-        router: routes.layer(Extension(AuthenticatedParticipant(participant))),
+        router: routes
+            .clone()
+            .layer(Extension(AuthenticatedParticipant(participant))),
+        routes,
         _job: job,
     }
 }
@@ -74,7 +78,10 @@ impl Served {
         let Relay {
             memory, transfers, ..
         } = &self.relay;
-        (memory.available_permits(), transfers.available_permits())
+        (
+            memory.available_permits(),
+            TRANSFERS_MAX - transfers.taken(),
+        )
     }
 
     async fn get(&self, key: &str, range: Option<&str>) -> Answer {

@@ -185,7 +185,9 @@ async fn every_call_bounds_its_message() {
             .header("content-type", "application/grpc")
             .body(axum::body::Body::from_stream(endless));
         let start = tokio::time::Instant::now();
-        let response = route.oneshot(call.unwrap()).await.unwrap();
+        let owner = Extension(AuthenticatedParticipant(ParticipantId::OWNER));
+        let router = Router::new().route(path, route).layer(owner);
+        let response = router.oneshot(call.unwrap()).await.unwrap();
         assert_eq!(start.elapsed(), MESSAGE_TIME, "{path}");
         assert_eq!(response.headers()["grpc-status"], "8", "{path}");
     }

@@ -464,19 +464,25 @@ async fn a_job_has_a_bounded_number_of_workers() {
         let request = v1::JoinRequest { worker, ..hello() };
         client.join(request).await.map(|_| ())
     };
-    let mut many = served.client.clone();
-    for worker in 0..4096 {
-        join(worker, &mut many).await.unwrap();
+    let callers: [AsParticipant; 3] = [
+        as_participant::<1>,
+        as_participant::<2>,
+        as_participant::<0>,
+    ];
+    let client = |caller| CoordinatorClient::with_interceptor(served.service.clone(), caller);
+    let [mut many, mut other, mut owner] = callers.map(client);
+    let mut workers = 0..;
+    // Each participant leaves room for others, and the owner takes the rest.
+    for (client, count) in [(&mut many, 1792), (&mut other, 896), (&mut owner, 1408)] {
+        for worker in workers.by_ref().take(count) {
+            join(worker, client).await.unwrap();
+        }
+        let refused = join(u64::MAX, client).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     }
-    let refused = join(4096, &mut many).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // One that is there comes again, and one that leaves makes room.
     join(17, &mut many).await.unwrap();
-    let mut other =
-        CoordinatorClient::with_interceptor(served.service.clone(), as_participant::<2> as _);
-    let refused = join(4096, &mut other).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     let leave = v1::LeaveRequest { worker: 17 };
     many.leave(leave).await.unwrap();
-    join(4096, &mut other).await.unwrap();
+    join(u64::MAX, &mut owner).await.unwrap();
 }

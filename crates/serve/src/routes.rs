@@ -1,8 +1,6 @@
 //! The routes that are open to everybody, and `/api/status`, which may be for clients with a token alone; and their
 //! common rules: the limit of memory for answers, the origins whose pages may read them, and the methods.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -16,11 +14,11 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Body as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::answer::{JSON, Refusal, TEXT, problem, text};
-use crate::net::holding;
 use crate::net::limits::{ANSWER_BYTES_MAX, ANSWER_UNIT_BYTES};
+use crate::net::{Counted, Peer, holding};
 use crate::pages::{FIRST, wants_page};
 use crate::site::Site;
 use crate::status::{StatusPage, StatusText};
@@ -153,12 +151,13 @@ async fn apply_rules(
     // Pages of other sites can use a visitor's browser to ask, so they share a small limit.
     let is_foreign = request.uri().path().starts_with("/api/") && is_foreign(request.headers());
     let place = is_foreign.then(|| site.foreign.try_acquire());
+    let peer = request.extensions().get::<Peer>().cloned();
     let mut response = match place {
         Some(Err(_)) => {
             let full = "pages of other sites ask too much at once: try again soon";
             Refusal::NotNow(full, 1).into_response()
         }
-        _ => with_memory(next.run(request).await, &site.answer_memory),
+        _ => with_memory(next.run(request).await, peer),
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -182,20 +181,21 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| host(origin).as_deref() != text(HOST))
 }
 
-/// Reserves memory for the answer until it is sent; 503 if too little is left. Answers below [`ANSWER_UNIT_BYTES`] are
-/// free.
-fn with_memory(response: Response, answers: &Arc<Semaphore>) -> Response {
-    let bytes = response.body().size_hint().exact().unwrap_or_default();
-    let units = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");
-    let units = units / ANSWER_UNIT_BYTES;
-    if units == 0 {
+/// Reserves memory for the answer until it is taken; 503 if too little is left for this peer.
+fn with_memory(response: Response, peer: Option<Peer>) -> Response {
+    let Some(peer) = peer else {
         return response;
-    }
-    let Ok(memory) = Arc::clone(answers).try_acquire_many_owned(units) else {
+    };
+    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    let bytes = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");
+    let units = (bytes / ANSWER_UNIT_BYTES).max(1);
+    let Some(memory) = peer.take(units as usize) else {
         let full = "too many answers are on their way: try again soon";
         return Refusal::NotNow(full, 1).into_response();
     };
-    response.map(|body| holding(body, memory))
+    let mut response = response.map(|body| holding(body, memory));
+    response.extensions_mut().insert(Counted);
+    response
 }
 
 /// Answers OPTIONS, also as the CORS preflight of a browser.

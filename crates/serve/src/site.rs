@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::Refusal;
 use crate::current::Current;
-use crate::net::limits::{ANSWER_UNITS, FOREIGN_QUESTIONS};
+use crate::net::limits::FOREIGN_QUESTIONS;
 use crate::pages::Pages;
 use crate::published::Published;
 use crate::question_threads::{QuestionLimits, QuestionThreads, blocking};
@@ -32,8 +32,6 @@ pub struct Site {
     pub(crate) question_threads: QuestionThreads,
     pub(crate) search_threads: QuestionThreads,
     pub(crate) pages: Arc<Pages>,
-    /// The memory for answers that are not sent yet.
-    pub(crate) answer_memory: Arc<Semaphore>,
     /// The permits for questions of pages of other sites.
     pub(crate) foreign: Arc<Semaphore>,
     _follow: Arc<AbortOnDropHandle<()>>,
@@ -53,7 +51,6 @@ impl Site {
             question_threads: QuestionThreads::of_tables(options.question_limits),
             search_threads: QuestionThreads::of_games(options.question_limits),
             pages: Arc::new(Pages::new()),
-            answer_memory: Arc::new(Semaphore::new(ANSWER_UNITS)),
             foreign: Arc::new(Semaphore::new(FOREIGN_QUESTIONS)),
             _follow: Arc::new(AbortOnDropHandle::new(follow)),
         }

@@ -1,6 +1,7 @@
 //! A worker made for tests: it does the real work, and may then say whatever it likes.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -69,13 +70,18 @@ pub(crate) async fn connect(access: &Access) -> Link {
 
 impl Link {
     pub(crate) async fn open(access: &Access) -> Result<Link, BoxError> {
-        Link::open_with(access, WINDOW).await
+        Link::open_from(access, Ipv4Addr::LOCALHOST, WINDOW).await
     }
 
-    /// A connection that takes so many bytes of an answer that is not read.
-    pub(crate) async fn open_with(access: &Access, window: u32) -> Result<Link, BoxError> {
+    /// A connection from this address, which takes so many bytes of an answer that is not read.
+    pub(crate) async fn open_from(
+        access: &Access,
+        from: Ipv4Addr,
+        window: u32,
+    ) -> Result<Link, BoxError> {
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .tcp_nodelay(true)
+            .local_address(Some(from.into()))
             .connect_timeout(HANG)
             .initial_stream_window_size(window)
             .initial_connection_window_size(WINDOW);

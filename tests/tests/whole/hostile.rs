@@ -2,6 +2,7 @@
 //! the job goes on, memory stays bounded, and whoever is of no use has to go.
 
 use std::error::Error;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::FINGERPRINT_24;
@@ -306,24 +307,61 @@ async fn a_job_goes_on_among_hostile_peers() {
     cluster.await.unwrap().stop();
 }
 
-/// It holds all transfers that there are, answers the coordinator's pings, and grants no window.
+/// It answers the coordinator's pings, grants no window, and takes each transfer that it may have again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_takes_nothing_has_to_go() {
-    const TRANSFERS: usize = 64;
+async fn a_reader_that_takes_nothing_holds_up_nobody_else() {
+    const READERS: usize = 64;
     let mut cluster = Job::start_with_hasty_limits(HASTE, 24, 12, &["--keep-parts"]);
-    let link = Link::open_with(&cluster.access_of("hostile"), 0).await;
-    let link = link.unwrap();
-    let segment = format!("{OBJECTS_PATH}work/journal/0000000000");
-    let mut held = Vec::new();
-    for _ in 0..TRANSFERS {
-        let asked = link.ask(Method::GET, &segment, &[], Body::empty());
-        held.push(arrives("an answer", asked).await.unwrap());
+    let access = cluster.access_of("hostile");
+    let link = Link::open_from(&access, Ipv4Addr::LOCALHOST, 0)
+        .await
+        .unwrap();
+    let mut readers = JoinSet::new();
+    for _ in 0..READERS {
+        let link = link.clone();
+        readers.spawn(async move {
+            let segment = format!("{OBJECTS_PATH}work/journal/0000000000");
+            loop {
+                let asked = link.ask(Method::GET, &segment, &[], Body::empty()).await;
+                // It has no answer if its connection was closed.
+                let Ok(answer) = asked else { return };
+                // It ends without having been taken.
+                let _ = answer.into_body().collect().await;
+            }
+        });
     }
     tokio::task::block_in_place(|| {
         let worker = cluster.start_worker("honest-proxied");
         assert_eq!(cluster.published()["fingerprint"], FINGERPRINT_24);
         assert_content(worker);
-        drop(held);
-        cluster.stop();
     });
+    readers.shutdown().await;
+    tokio::task::block_in_place(|| cluster.stop());
+}
+
+/// Another participant may join, and the owner, however many workers one has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_participant_leaves_places_for_workers_of_others() {
+    let cluster = Job::start(24, 12, &[]);
+    let join = async |link: &Link, worker| {
+        let mut rpc = link.rpc.clone();
+        rpc.join(hello(worker, "many")).await
+    };
+    let many = connect(&cluster.access_of("many")).await;
+    let mut workers = 0;
+    let refusal = loop {
+        match join(&many, workers).await {
+            Ok(_) => workers += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refusal.code(), Code::ResourceExhausted, "{refusal}");
+    assert!(workers > 1000, "{workers}");
+    let owner = Access::read(&cluster.access()).unwrap();
+    for other in [cluster.access_of("other"), owner] {
+        let link = connect(&other).await;
+        for worker in 0..100 {
+            join(&link, worker).await.unwrap();
+        }
+    }
 }

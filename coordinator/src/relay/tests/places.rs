@@ -6,16 +6,30 @@ use super::*;
 async fn transfers_are_bounded_and_read_little_ahead() {
     let served = serve();
     served.storage.overwrite(&key(PART), vec![1; 4 << 20]);
-    let ask = || {
+    let ask = |participant| {
         let request = Request::get(format!("{OBJECTS_PATH}{PART}"));
-        served.send(request.body(Body::empty()).unwrap())
+        let caller = Extension(AuthenticatedParticipant(ParticipantId(participant)));
+        let request = request.body(Body::empty()).unwrap();
+        served.routes.clone().layer(caller).oneshot(request)
     };
+    // Two participants leave room for others, and the owner takes the rest.
     let mut unread = Vec::new();
-    for _ in 0..TRANSFERS_MAX {
-        let response = ask().await;
-        assert_eq!(response.status(), StatusCode::OK);
-        unread.push(response);
+    for (participant, count) in [(1, 28), (2, 14), (0, 22)] {
+        for _ in 0..count {
+            let response = ask(participant).await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK);
+            unread.push(response);
+        }
+        if unread.len() == 28 {
+            // It is refused, and has to wait.
+            let start = Instant::now();
+            let beyond = ask(participant).await.unwrap();
+            assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(start.elapsed(), TURN_TIME);
+        }
     }
+    let ask = || async { ask(0).await.unwrap() };
+    assert_eq!(unread.len(), TRANSFERS_MAX);
     let start = Instant::now();
     let beyond = ask().await;
     assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -6,7 +6,7 @@ use std::fs;
 use chomp_serve::QuestionLimits;
 use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
-    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, QUESTIONS, SUBSCRIBERS_MAX,
+    ANSWER_UNIT_BYTES, FOREIGN_QUESTIONS, GAME_QUESTIONS, QUESTIONS, SUBSCRIBERS_MAX,
 };
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
@@ -32,11 +32,6 @@ fn table() -> String {
             "closed at once",
         ),
         (
-            "connections from one address",
-            limits.connections_per_address.to_string(),
-            "closed at once",
-        ),
-        (
             "calls over a connection",
             limits.calls_per_connection.to_string(),
             "refused, as HTTP/2 does",
@@ -58,11 +53,11 @@ fn table() -> String {
         (
             "no call, or no byte of one while its peer has to send or take some",
             format!("{} s", limits.still_time.as_secs()),
-            closed,
+            "the connection is closed, or the call ended",
         ),
         (
             "answers that are not taken yet",
-            mib(ANSWER_UNITS * ANSWER_UNIT_BYTES as usize),
+            mib(limits.answer_units * ANSWER_UNIT_BYTES as usize),
             full,
         ),
         ("listeners", SUBSCRIBERS_MAX.to_string(), full),

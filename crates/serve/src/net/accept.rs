@@ -1,95 +1,102 @@
-//! Accepts connections, up to a limit in all and a limit per address.
+//! Accepts connections, up to a limit in all and a share of it per address.
 
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::task::JoinSet;
 
 use super::connection::{Shared, serve};
 use super::limits::{ACCEPT_PAUSE, BACKLOG, KEPT_SHARE, Limits};
 use super::listener::PROXY;
+use super::shares::{Share, Shares, Spare};
 use super::{Endpoint, Listener};
 
-/// The slots for connections. Clones share them.
+/// The places for connections, and for answers that peers have not taken. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Permits(Arc<Slots>);
-
-#[derive(Debug)]
-struct Slots {
+pub struct Permits {
+    connections: Shares<IpAddr>,
+    answers: Shares<IpAddr>,
     limits: Limits,
-    /// The addresses of proxies, which may have more slots.
-    trusted: Vec<IpAddr>,
-    open: Mutex<HashMap<IpAddr, usize>>,
-    refused: AtomicU64,
+    /// The addresses of proxies, which may have more places.
+    trusted: Arc<[IpAddr]>,
+    refused: Arc<AtomicU64>,
 }
 
-/// The right to one connection, released when dropped.
-#[derive(Debug)]
-pub(super) struct Permit {
-    slots: Arc<Slots>,
+/// The peer of a connection. Each request over the connection has it in its extensions.
+#[derive(Clone, Debug)]
+pub struct Peer {
     address: IpAddr,
+    answers: Shares<IpAddr>,
+    spare: Spare,
 }
+
+/// In the extensions of an answer that needs no place as one of an anonymous peer: it has one already.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted;
 
 impl Permits {
-    /// The slots that `limits` allow. `trusted` has the addresses of proxies that limit their clients. A proxy may use
-    /// all slots but a reserve for other peers: other users of its machine have its address too, and could otherwise
-    /// take all slots.
+    /// The places that `limits` allow. `trusted` has the addresses of proxies that limit their clients. A proxy may use
+    /// all places but a reserve for other peers: other users of its machine have its address too, and could otherwise
+    /// take all.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
-        Permits(Arc::new(Slots {
+        Permits {
+            connections: Shares::new(limits.connections),
+            answers: Shares::new(limits.answer_units),
             limits: *limits,
-            trusted,
-            open: Mutex::default(),
-            refused: AtomicU64::new(0),
-        }))
+            trusted: trusted.into(),
+            refused: Arc::default(),
+        }
     }
 
-    /// Takes a slot. None if a limit is reached. Connections over the socket file may use the reserve too, as only the
-    /// proxy can open that file.
-    pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
-        let (address, limits) = (network(peer), &self.0.limits);
-        let of_address = if address == PROXY {
-            limits.connections
-        } else if self.0.trusted.contains(&peer.to_canonical()) {
-            limits.connections - limits.connections.div_ceil(KEPT_SHARE)
-        } else {
-            limits.connections_per_address
+    /// Takes a place for a connection. None if there is none for this address. Connections over the socket file may
+    /// use the reserve too, as only the proxy can open that file.
+    pub(crate) fn take(&self, address: IpAddr) -> Option<(Share<IpAddr>, Peer)> {
+        let spare = |places: usize| {
+            if address == PROXY {
+                Spare::Places(0)
+            } else if self.trusted.contains(&address.to_canonical()) {
+                Spare::Places(places.div_ceil(KEPT_SHARE))
+            } else {
+                Spare::Share(0)
+            }
         };
-        let mut open = self.0.open.lock();
-        let is_full = open.values().sum::<usize>() >= limits.connections;
-        if is_full || open.get(&address).is_some_and(|&open| open >= of_address) {
-            self.0.refused.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let of_connections = spare(self.limits.connections);
+        let place = self.connections.take(network(address), 1, of_connections);
+        if place.is_none() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
         }
-        *open.entry(address).or_default() += 1;
-        let slots = Arc::clone(&self.0);
-        Some(Permit { slots, address })
+        let peer = Peer {
+            address,
+            answers: self.answers.clone(),
+            spare: spare(self.limits.answer_units),
+        };
+        Some((place?, peer))
     }
 
     /// The connections that are open.
     pub fn open(&self) -> u64 {
-        self.0.open.lock().values().sum::<usize>() as u64
+        self.connections.taken() as u64
     }
 
     /// The connections that were refused as too many.
     pub fn refused(&self) -> u64 {
-        self.0.refused.load(Ordering::Relaxed)
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut open = self.slots.open.lock();
-        if let Some(of_address) = open.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                open.remove(&self.address);
-            }
-        }
+impl Peer {
+    /// Its address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Takes memory for an answer, in units of [`ANSWER_UNIT_BYTES`](super::limits::ANSWER_UNIT_BYTES), until the answer
+    /// is taken. None if there is none for this peer.
+    pub(crate) fn take(&self, units: usize) -> Option<Share<IpAddr>> {
+        self.answers.take(network(self.address), units, self.spare)
     }
 }
 
@@ -140,18 +147,18 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
                 continue;
             }
         };
-        let Some(permit) = permits.take(peer.ip()) else {
+        let Some((place, from)) = permits.take(peer.ip()) else {
             tracing::debug!("a connection of {peer} is refused: there are too many");
             continue;
         };
         let (router, shared) = (router.clone(), Arc::clone(&shared));
         connections.spawn(async move {
-            let served = async { Box::pin(serve(stream?, router, shared)).await };
+            let served = async { Box::pin(serve(stream?, router, shared, from)).await };
             // Any program may connect to an open port and break off, so the owner needs no warning.
             if let Err(error) = served.await {
                 tracing::debug!("the connection of {peer} ended: {error}");
             }
-            drop(permit);
+            drop(place);
         });
     }
     drop(listener);
@@ -170,32 +177,28 @@ mod tests {
     #[test]
     fn one_address_has_its_share_and_a_trusted_proxy_more() {
         let limits = Limits {
-            connections: 6,
-            connections_per_address: 2,
+            connections: 8,
             ..Limits::default()
         };
         let permits = Permits::new(&limits, vec!["10.0.0.9".parse().unwrap()]);
         let take = |address: &str| permits.take(address.parse().unwrap());
-        let silent: Vec<Permit> = (0..5).filter_map(|_| take("10.0.0.1")).collect();
-        assert_eq!((silent.len(), permits.open(), permits.refused()), (2, 2, 3));
+        let take_all = |address| std::iter::from_fn(|| take(address)).collect::<Vec<_>>();
+        let silent = take_all("10.0.0.1");
+        assert_eq!((silent.len(), permits.open(), permits.refused()), (4, 4, 1));
         assert!(take("::ffff:10.0.0.1").is_none(), "it is the same address");
         // One host has a whole network of IPv6.
         let network = ["fe80::1", "fe80::2", "fe80::3", "fe80:0:0:1::1"].map(take);
         let taken = network.each_ref().map(Option::is_some);
         assert_eq!(taken, [true, true, false, true]);
-        drop(network);
-        let proxy: Vec<Permit> = (0..9).filter_map(|_| take("::ffff:10.0.0.9")).collect();
-        assert_eq!((proxy.len(), permits.open()), (4, 6));
-        assert!(take("10.0.0.2").is_none(), "all slots are taken");
-        drop((silent, proxy));
-        let proxy: Vec<Permit> = (0..9).filter_map(|_| take("10.0.0.9")).collect();
-        assert_eq!(proxy.len(), 5);
-        assert!(take("10.0.0.2").is_some(), "one place is kept for others");
-        drop(proxy);
+        drop((network, silent));
+        let proxy = take_all("::ffff:10.0.0.9");
+        assert_eq!((proxy.len(), permits.open()), (7, 7));
+        let other = take("10.0.0.2");
+        assert!(other.is_some(), "one place is kept for others");
+        assert!(take("10.0.0.3").is_none(), "all are taken");
+        drop((proxy, other));
         assert_eq!(permits.open(), 0);
-        assert!(permits.0.open.lock().is_empty());
-        assert!(take("10.0.0.1").is_some());
-        let proxy: Vec<Permit> = (0..9).filter_map(|_| permits.take(PROXY)).collect();
-        assert_eq!(proxy.len(), 6);
+        let proxy: Vec<_> = (0..9).filter_map(|_| permits.take(PROXY)).collect();
+        assert_eq!(proxy.len(), 8);
     }
 }

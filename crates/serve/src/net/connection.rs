@@ -5,7 +5,6 @@
 //! and finds out whether the peer of a quiet HTTP/2 connection is there. An answer that the peer grants no window is
 //! ended by `taking`.
 
-use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use tower::Service;
 use tower_http::timeout::TimeoutBody;
 
 use super::Stopping;
+use super::accept::{Counted, Peer};
 use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, HEADERS, HTTP1_BUFFER_BYTES_MIN, HTTP2_FRAME_BYTES,
     Limits, PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
@@ -88,6 +88,7 @@ pub(super) async fn serve(
     stream: impl Stream + 'static,
     router: Router,
     shared: Arc<Shared>,
+    peer: Peer,
 ) -> Ended {
     let still_time = shared.limits.still_time;
     let progress = Progress::new();
@@ -107,11 +108,16 @@ pub(super) async fn serve(
         let call = Call::begin(&calls);
         let mut request = request.map(|body| Body::new(TimeoutBody::new(still_time, body)));
         request.extensions_mut().insert(stopping.clone());
+        request.extensions_mut().insert(peer.clone());
         // An axum router is always ready, so `poll_ready` need not be called.
-        let answer = router.clone().call(request);
+        let (answer, peer) = (router.clone().call(request), peer.clone());
         async move {
-            let answer = answer.await?;
-            Ok::<_, Infallible>(answer.map(|body| holding(body, call)))
+            let Ok(answer) = answer.await;
+            let is_counted = answer.extensions().get::<Counted>().is_some();
+            let place = (!is_counted).then(|| peer.take(1));
+            // An answer that says why there is none would need memory too. So the call ends without one.
+            let place = place.map(|place| place.ok_or(TooManyAnswers)).transpose()?;
+            Ok::<_, TooManyAnswers>(answer.map(|body| holding(body, (call, place))))
         }
     });
     let connection = shared.http.serve_connection(TokioIo::new(stream), service);
@@ -126,6 +132,10 @@ pub(super) async fn serve(
     let ended = timeout(shared.limits.drain_time, connection).await;
     ended.unwrap_or_else(|_| Err("it stood still, or the server ends".into()))
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the peer does not take its answers")]
+struct TooManyAnswers;
 
 /// Whether calls are under way on a connection, and whether its peer takes bytes.
 #[derive(Debug)]

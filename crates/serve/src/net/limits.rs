@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-/// Memory for answers that peers have not read yet, in units of [`ANSWER_UNIT_BYTES`]. Answers smaller than a unit are
-/// not counted, as the limits of connections and calls suffice for them.
-pub const ANSWER_UNITS: usize = 64 << 8;
-/// The unit in which [`ANSWER_UNITS`] counts.
+/// The unit in which [`Limits::answer_units`] counts. A call takes some more besides its answer.
 pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
 /// The most bytes that are counted for one answer. A longer answer needs no more memory of its own: a shard is read in
 /// chunks while it is sent, and all answers with a manifest share its bytes.
@@ -28,10 +25,12 @@ pub(super) const KEPT_SHARE: usize = 8;
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Each is a file descriptor and some tens of KiB.
+    /// Connections at a time. Each is a file descriptor and some tens of KiB. One address or IPv6 network of 64 bits has
+    /// no more than it leaves free: a thousand workers with two each fit.
     pub connections: usize,
-    /// Connections at a time of one address or IPv6 network of 64 bits. A thousand workers with two each fit.
-    pub connections_per_address: usize,
+    /// Memory for answers that peers have not taken yet, in units of [`ANSWER_UNIT_BYTES`]; a smaller answer takes one
+    /// too. Calls of participants are limited in another way.
+    pub answer_units: usize,
     /// Calls of one connection at a time. A worker makes a few for each of its lanes, and queues those beyond the
     /// limit.
     pub calls_per_connection: u32,
@@ -57,7 +56,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 4096,
-            connections_per_address: 2048,
+            answer_units: 64 << 8,
             calls_per_connection: 64,
             tls_time: Duration::from_secs(10),
             header_time: Duration::from_secs(10),
@@ -72,7 +71,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The limits for a process that may have `files` files open. `OWN_FILES` are kept for its own work, and each
-    /// connection counts as two, as it may read a file. One address still has at most half of the connections.
+    /// connection counts as two, as it may read a file.
     #[must_use]
     pub fn within(self, files: u64) -> Limits {
         let files = usize::try_from(files).unwrap_or(usize::MAX);
@@ -80,7 +79,6 @@ impl Limits {
         let connections = self.connections.min(room);
         Limits {
             connections,
-            connections_per_address: self.connections_per_address.min(connections / 2),
             ..self
         }
     }
@@ -150,7 +148,6 @@ mod tests {
             let taken = OWN_FILES + 2 * few.connections;
             let files = usize::try_from(files).unwrap();
             assert!(taken <= files.max(least), "{files}: {few:?}");
-            assert!(few.connections_per_address <= few.connections / 2);
         }
     }
 }

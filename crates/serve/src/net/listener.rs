@@ -17,7 +17,7 @@ use super::limits::{BACKLOG, GONE_TIME, UNSENT_BYTES};
 const MODE: u32 = 0o660;
 
 /// Stands for the address of a proxy that connects over a socket file. No peer at a port has this address.
-pub(super) const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+pub(crate) const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// A source of connections.
 #[derive(Debug)]

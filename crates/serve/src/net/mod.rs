@@ -3,9 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`limits`] | every bound, with its reason |
-//! | `accept` | accepts connections, up to a limit in all and per address |
+//! | `accept` | accepts connections, up to a limit in all and to a share of it for each address |
 //! | `listener` | a port, or a socket file for a proxy on this machine |
 //! | `connection` | the TLS handshake and HTTP over one connection, and its end if it stands still |
+//! | `shares` | what each party may have of what all parties share |
 //! | `taking` | the end of an answer that its peer does not take, and what is held until it is taken |
 //!
 //! One [`Router`] answers gRPC calls and requests for pages. The first bytes of a connection show whether the peer
@@ -15,6 +16,7 @@ mod accept;
 mod connection;
 pub mod limits;
 mod listener;
+mod shares;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -26,9 +28,12 @@ use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use accept::Permits;
+pub use accept::{Counted, Peer, Permits};
 pub use limits::Limits;
+#[cfg(test)]
+pub(crate) use listener::PROXY;
 pub use listener::{Listener, SocketFile};
+pub use shares::{Share, Shares, Spare};
 pub use taking::holding;
 
 use connection::Shared;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::big_endian_bytes, reason = "frames of HTTP/2 have them")]
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -71,13 +72,18 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
 /// The peer's end of a connection that is served over no socket: with a paused clock its times are exact, however slow
 /// the machine. Its task ends with the test.
 fn piped(limits: Limits) -> Piped {
-    piped_to(router(), limits)
+    piped_to(router(), limits, &Permits::new(&limits, Vec::new()))
 }
 
-fn piped_to(router: Router, limits: Limits) -> Piped {
+fn piped_to(router: Router, limits: Limits, permits: &Permits) -> Piped {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let mut serving = JoinSet::new();
-    serving.spawn(serve(theirs, router, Arc::new(Shared::new(limits, None))));
+    let (place, peer) = permits.take(Ipv4Addr::LOCALHOST.into()).unwrap();
+    let shared = Arc::new(Shared::new(limits, None));
+    serving.spawn(async move {
+        let _place = place;
+        serve(theirs, router, shared, peer).await
+    });
     serving.detach_all();
     Piped(ours)
 }
@@ -402,7 +408,9 @@ async fn what_is_held_for_an_answer_is_held_until_it_is_taken() {
             holding(Body::from("good"), held)
         });
         *seen.lock() = Some(held);
-        let mut peer = piped_to(Router::new().route("/", answer), patient());
+        let router = Router::new().route("/", answer);
+        let permits = Permits::new(&patient(), Vec::new());
+        let mut peer = piped_to(router, patient(), &permits);
         peer.call_twice(window, ["/never", "/"]).await;
         if taken {
             assert_eq!(peer.second_answer().await, Some(4));
@@ -410,6 +418,29 @@ async fn what_is_held_for_an_answer_is_held_until_it_is_taken() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(weak.upgrade().is_none(), taken, "{window}");
     }
+}
+
+/// Small answers are counted, and those beyond the share of an address end without more memory for them.
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_not_taken_are_bounded() {
+    let limits = Limits {
+        answer_units: 4,
+        ..patient()
+    };
+    let permits = Permits::new(&limits, Vec::new());
+    let mut peer = piped_to(router(), limits, &permits);
+    peer.call_twice(0, ["/", "/"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut other = piped_to(router(), limits, &permits);
+    other.call_twice(1000, ["/never", "/"]).await;
+    assert_eq!(other.second_answer().await, None);
+    // What is taken makes room.
+    let window = 1000_u32.to_be_bytes();
+    peer.send(&frame(WINDOW_UPDATE, 0, SECOND, &window)).await;
+    assert_eq!(peer.second_answer().await, Some(4));
+    other = piped_to(router(), limits, &permits);
+    other.call_twice(1000, ["/never", "/"]).await;
+    assert_eq!(other.second_answer().await, Some(4));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,12 @@
 //! The rules of all open routes, and the pages.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use chomp_testing::waiting::becomes;
-use tokio::sync::Semaphore;
 
-use super::{Answer, site, start, with_table};
+use super::{Answer, patient, site, start_with, with_table};
+use crate::net::Limits;
+use crate::net::PROXY;
 use crate::net::limits::ANSWER_UNIT_BYTES;
 use crate::pages::{FILES, PAGES};
 
@@ -121,31 +121,32 @@ async fn pages_may_load_nothing_from_elsewhere() {
     }
 }
 
-/// The memory of an answer is free again when it is taken, and small answers take none.
+/// The memory of an answer is free again when it is taken.
 #[tokio::test]
 async fn answers_that_are_too_many_are_told_to_come_back() {
-    let mut site = site("/nowhere".as_ref()).await;
+    let site = site("/nowhere".as_ref()).await;
     let style = FILES.iter().find(|(path, ..)| *path == "/assets/style.css");
     let units = style.unwrap().2.len() / ANSWER_UNIT_BYTES as usize;
     assert!(units > 0);
-    site.answer_memory = Arc::new(Semaphore::new(units));
-    let tested = start(site.router()).await;
+    let limits = Limits {
+        answer_units: units,
+        ..patient()
+    };
+    let tested = start_with(site.router(), limits, None).await;
+    let (_, other) = tested.permits.take(PROXY).unwrap();
+    let is_free = || other.take(units).is_some();
     for _ in 0..3 {
-        becomes_free(&site.answer_memory, units).await;
+        becomes("free memory", is_free).await;
         assert_eq!(tested.get("/assets/style.css").await.status, 200);
     }
-    becomes_free(&site.answer_memory, units).await;
-    let _others = site.answer_memory.acquire().await.unwrap();
+    becomes("free memory", is_free).await;
+    let _others = other.take(1).unwrap();
     let beyond = tested.get("/assets/style.css").await;
     assert_eq!((beyond.status, beyond.header("retry-after")), (503, "1"));
     let part = ("range", "bytes=0-9");
     let part = tested.ask("GET", "/assets/style.css", &[part]).await;
     assert_eq!((part.status, part.body.len()), (206, 10));
     assert_eq!(tested.get("/").await.status, 200);
-}
-
-async fn becomes_free(answers: &Semaphore, units: usize) {
-    becomes("free memory", || answers.available_permits() == units).await;
 }
 
 /// All files that pages name are there.

@@ -1,7 +1,7 @@
 //! Peers that are slow, many, or mean no good, while honest ones ask: those are answered, memory
 //! stays bounded, and whoever is of no use has to go.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use chomp_access::Access;
 use chomp_serve::net::limits::FOREIGN_QUESTIONS;
 use chomp_table::rng::Rng;
-use chomp_testing::waiting::HANG;
-use http::Method;
+use chomp_testing::waiting::{HANG, arrives};
+use http::{Method, Response};
 use tokio::task::JoinSet;
 use tonic::body::Body;
 
@@ -122,26 +122,43 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     tokio::task::block_in_place(|| served.stop());
 }
 
-/// They answer the server's pings, grant no window, and so take nothing of what they ask for.
+/// They answer the server's pings, grant no window, and so take nothing of what they ask for. They take no memory that
+/// visitors from elsewhere need, and have theirs for a time only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn visitors_who_take_nothing_have_to_go() {
+async fn visitors_who_take_nothing_hold_up_nobody_else() {
     const CALLS: usize = 64;
-    let served = Served::in_haste(HASTE, home(20), "");
-    let shard = "/table-20/shard-0000.zst";
+    let served = Served::in_haste(HASTE, home(24), "");
+    let shard = "/table-24/shard-0000.zst";
     let visitor = Access {
         coordinator: served.server.url(),
         ca: None,
         token: None,
     };
-    let refused = || tokio::task::block_in_place(|| served.get(shard).status == 503);
-    let mut held = Vec::new();
-    while !refused() {
-        let link = Link::open_with(&visitor, 0).await.unwrap();
+    let open = || async {
+        let link = Link::open_from(&visitor, Ipv4Addr::new(127, 0, 0, 2), 0).await;
+        link.unwrap()
+    };
+    // What is beyond all memory has no answer, not even a refusal.
+    let is_refused = |answer: &Result<Response<Body>, _>| {
+        answer
+            .as_ref()
+            .map_or(true, |answer| answer.status() == 503)
+    };
+    let ask = |link: Link| async move { link.ask(Method::GET, shard, &[], Body::empty()).await };
+    let (mut held, mut refused) = (Vec::new(), false);
+    while !refused {
+        let link = open().await;
         for _ in 0..CALLS {
-            held.push(link.ask(Method::GET, shard, &[], Body::empty()).await);
+            let answer = ask(link.clone()).await;
+            refused |= is_refused(&answer);
+            held.push(answer);
         }
+        let other = tokio::task::block_in_place(|| served.get(shard));
+        assert_eq!(other.status, 200);
     }
-    tokio::task::block_in_place(|| wait_for("an answer for somebody else", || !refused()));
+    // Those that were held go, though nobody dropped them.
+    let again = async { while is_refused(&ask(open().await).await) {} };
+    arrives("room for more", again).await;
     drop(held);
     tokio::task::block_in_place(|| served.stop());
 }
