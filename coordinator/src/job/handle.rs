@@ -40,10 +40,20 @@ impl JobHandle {
         (handle, receiver)
     }
 
-    /// A permit for a call of a worker, which the call holds until it is answered.
-    fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// Queues a function of the job under a permit for a call of a worker. The function holds the permit until it was
+    /// called, and the caller until the call is answered: either may be first.
+    fn begin(
+        &self,
+        call: impl FnOnce(&mut Job) + Send + 'static,
+    ) -> Result<Arc<OwnedSemaphorePermit>, Refusal> {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
-        permit.map_err(|_| Refusal::TooManyCalls)
+        let permit = Arc::new(permit.map_err(|_| Refusal::TooManyCalls)?);
+        let queued = Arc::clone(&permit);
+        self.send(move |job| {
+            call(job);
+            drop(queued);
+        })?;
+        Ok(permit)
     }
 
     /// Queues a function of the job. It takes no permit: a caller that serves a worker has one.
@@ -56,14 +66,10 @@ impl JobHandle {
         &self,
         call: impl FnOnce(&mut Job) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let permit = self.permit()?;
         let (responder, answer) = oneshot::channel();
-        // The queue holds the permit: the call takes memory until it is done, even if its caller is gone.
-        self.send(|job| {
-            let answer = call(job);
-            drop(permit);
+        let _permit = self.begin(|job| {
             // A caller that is gone needs no answer.
-            let _ = responder.send(answer);
+            let _ = responder.send(call(job));
         })?;
         answer.await.map_err(|_| Refusal::ShuttingDown)
     }
@@ -72,13 +78,12 @@ impl JobHandle {
     pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<TaskAnswer>, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (responder, answer) = oneshot::channel();
-        let _permit = self.permit()?;
         let requested = Event::Requested {
             request,
             worker,
             responder,
         };
-        self.send(move |job| job.handle(requested))?;
+        let _permit = self.begin(move |job| job.handle(requested))?;
         let mut waiting = PendingRequest {
             handle: self,
             request,
@@ -100,8 +105,7 @@ impl JobHandle {
         result: TaskResult<UnitLocation>,
     ) -> Result<Verdict, Refusal> {
         let (responder, verdict) = oneshot::channel();
-        let _permit = self.permit()?;
-        self.send(move |job| job.complete(worker, lease, result, responder))?;
+        let _permit = self.begin(move |job| job.complete(worker, lease, result, responder))?;
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
 }
@@ -139,36 +143,44 @@ impl Drop for PendingRequest<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::task::{Context, Poll, Waker};
-
-    use chomp_plan::ParticipantId;
 
     use super::*;
 
-    #[test]
-    fn calls_under_way_are_bounded() {
-        let (handle, mut queue) = JobHandle::new();
-        let worker = WorkerId {
-            participant: ParticipantId(1),
-            number: 7,
-        };
+    /// A call that its caller has given up takes memory until the job has seen it.
+    #[tokio::test]
+    async fn calls_under_way_are_bounded() {
+        let worker = WorkerId::only(1);
         let mut context = Context::from_waker(Waker::noop());
-        let mut left = || {
-            let left = handle.ask(move |job| job.handle(Event::Left { worker }));
-            pin!(left).poll(&mut context)
-        };
-        let refused = Poll::Ready(Err(Refusal::TooManyCalls));
-        for _ in 0..CALLS_MAX {
-            assert!(left().is_pending());
+        let ways: [fn(&JobHandle, WorkerId) -> Call<'_>; 3] = [
+            |handle, worker| {
+                let left = handle.ask(move |job| job.handle(Event::Left { worker }));
+                Box::pin(async { left.await.err() })
+            },
+            |handle, worker| Box::pin(async move { handle.lease(worker).await.err() }),
+            |handle, worker| {
+                let nothing = TaskResult::Ranges(Vec::new());
+                let complete = handle.complete(worker, LeaseId(1), nothing);
+                Box::pin(async { complete.await.err() })
+            },
+        ];
+        for way in ways {
+            let (handle, mut queue) = JobHandle::new();
+            let mut call = || way(&handle, worker).as_mut().poll(&mut context);
+            let refused = Poll::Ready(Some(Refusal::TooManyCalls));
+            for _ in 0..CALLS_MAX {
+                assert!(call().is_pending());
+            }
+            assert_eq!(call(), refused);
+            // The coordinator's own functions find room, and a call releases its permit when it is done.
+            handle.send(|_| ()).unwrap();
+            drop(queue.try_recv().unwrap());
+            assert!(call().is_pending());
+            assert_eq!(call(), refused);
+            drop(queue);
+            assert_eq!(handle.send(|_| ()), Err(Refusal::ShuttingDown));
         }
-        assert_eq!(left(), refused);
-        // The coordinator's own functions find room, and a call releases its permit when it is done.
-        handle.send(|_| ()).unwrap();
-        drop(queue.try_recv().unwrap());
-        assert!(left().is_pending());
-        assert_eq!(left(), refused);
-        drop(queue);
-        assert_eq!(handle.send(|_| ()), Err(Refusal::ShuttingDown));
     }
+
+    type Call<'a> = std::pin::Pin<Box<dyn Future<Output = Option<Refusal>> + 'a>>;
 }
