@@ -13,6 +13,7 @@ use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId}
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
+use chomp_serve::net::Peer;
 use chomp_store::{Journal, ShardSummary};
 use chomp_table::format::{Damage, describe, escape_control};
 use chomp_table::{Digest, Head, range};
@@ -157,11 +158,11 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
-        let peer = request.remote_addr();
+        let peer = request.extensions().get().map(Peer::address);
         let worker = sender(&request, request.get_ref().worker)?;
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {
-            let peer = peer.map_or_else(|| "an unknown address".to_owned(), |at| at.to_string());
+            let peer = peer.map_or_else(|| "this process".to_owned(), |at| at.to_string());
             tracing::warn!(
                 "refused the worker \"{}\" from {peer}: {}",
                 excerpt(&request.name, NAME_BYTES_MAX),

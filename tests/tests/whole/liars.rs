@@ -420,7 +420,8 @@ fn strangers_and_latecomers() {
     aftermath.assert_named("liar", LIED);
     // As it stands in the JSON lines of the log.
     let refusals = |name: &str| {
-        let text = serde_json::Value::from(format!("refused the worker \"{name}\"")).to_string();
+        let text = format!("refused the worker \"{name}\" from 127.0.0.1: ");
+        let text = serde_json::Value::from(text).to_string();
         aftermath.log.matches(text.trim_matches('"')).count()
     };
     assert_eq!(refusals("liar"), 5, "{}", aftermath.log);
