@@ -220,7 +220,10 @@ fn start_log(display: &Display, command: &Command) {
     };
     let wanted = std::env::var("CHOMP_LOG").unwrap_or_default();
     let parsed = wanted.parse::<Targets>();
-    let usual = Targets::new().with_default(level);
+    // What peers do wrong over HTTP/2 is not the owner's business, and any stranger could fill the log with it.
+    let usual = Targets::new()
+        .with_default(level)
+        .with_target("h2", LevelFilter::ERROR);
     let (filter, wrong) = match parsed {
         Ok(filter) if !wanted.is_empty() => (filter, None),
         Ok(_) => (usual, None),

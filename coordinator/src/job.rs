@@ -22,7 +22,7 @@ use std::time::Duration;
 use chomp_access::Participants;
 use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
-    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
+    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId,
 };
 use chomp_store::{ShardSummary, StoreError};
 use chomp_table::format::describe;
@@ -356,10 +356,6 @@ impl Job {
             if !spare(worker.participant, WORKERS_MAX).admits(1, theirs, free) {
                 return Err(Refusal::TooManyWorkers);
             }
-            tracing::info!(
-                "worker {name} has joined with {}",
-                counted(threads, "thread")
-            );
         }
         self.handle(Event::Joined {
             worker,

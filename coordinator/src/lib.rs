@@ -17,6 +17,7 @@
 //! | `relay` | the objects of the store over HTTP, for workers that cannot reach the store |
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `participants` | the participants of the job, as their file has them now |
+//! | `log_lines` | the log lines that a participant may cause |
 //! | `message_budget` | the messages of calls on their way, bounded in memory and time |
 //! | `pages` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON: made every half second for those that follow the job |
@@ -39,6 +40,7 @@ mod effects;
 mod error;
 pub mod job;
 pub use job::status;
+mod log_lines;
 mod message_budget;
 mod pages;
 mod participants;

@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use chomp_kernel::Isa;
-use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
+use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId, counted};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
@@ -23,6 +23,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::background;
 use crate::error::Refusal;
 use crate::job::{Job, JobHandle};
+use crate::log_lines::LogLines;
 use crate::participants::AuthenticatedParticipant;
 use crate::tools::{Event, TaskAnswer};
 
@@ -52,6 +53,7 @@ pub(crate) struct Service {
     journal: Arc<Journal>,
     description: Arc<JobDescription>,
     kernel: Arc<OnceCell<Digest>>,
+    log_lines: LogLines,
 }
 
 impl Service {
@@ -65,6 +67,7 @@ impl Service {
             journal,
             description: Arc::new(description),
             kernel: Arc::default(),
+            log_lines: LogLines::default(),
         }
     }
 
@@ -163,19 +166,28 @@ impl Coordinator for Service {
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {
             let peer = peer.map_or_else(|| "this process".to_owned(), |at| at.to_string());
-            tracing::warn!(
-                "refused the worker \"{}\" from {peer}: {}",
-                excerpt(&request.name, NAME_BYTES_MAX),
-                status.message()
-            );
+            if let Some(end) = self.log_lines.next(worker.participant) {
+                tracing::warn!(
+                    "refused the worker \"{}\" from {peer}: {}{end}",
+                    excerpt(&request.name, NAME_BYTES_MAX),
+                    status.message()
+                );
+            }
             return Err(status);
         }
         let v1::JoinRequest { name, threads, .. } = request;
+        let joined = format!(
+            "worker {name} has joined with {}",
+            counted(threads, "thread")
+        );
         let join = move |job: &mut Job| job.join(worker, name, threads);
-        if self.handle.ask(join).await?? {
+        let was_there = self.handle.ask(join).await??;
+        if was_there {
             // A worker that joins again may have failed to read a segment: a new checkpoint lets it do without.
             let renewed = self.journal.renew_checkpoint().await;
             renewed.map_err(|error| Status::unavailable(describe(&error)))?;
+        } else if let Some(end) = self.log_lines.next(worker.participant) {
+            tracing::info!("{joined}{end}");
         }
         let (range_bits, table) = {
             let ledger = self.journal.ledger();

@@ -13,7 +13,10 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
+/// The flag of an answer to a ping.
+const ACK: u8 = 1;
 /// The flags of the end of a stream, and of its headers.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -158,6 +161,11 @@ pub(crate) fn endless_headers(turn: u32) -> Vec<u8> {
     }
     let more = header("x", &"y".repeat(100)).repeat(100);
     frame(CONTINUATION, 0, 1, &more)
+}
+
+/// Answers to pings that nobody sent.
+pub(crate) fn ping_answers(_: u32) -> Vec<u8> {
+    frame(PING, ACK, 0, b"chomping").repeat(1000)
 }
 
 /// Header lines of HTTP/1 that never end.

@@ -6,9 +6,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::FINGERPRINT_24;
+use crate::common::cluster::wait_for;
 use crate::peers::client::{Link, all, connect, hello, pieces};
 use crate::peers::raw::{
-    PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, reset_call,
+    PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, ping_answers,
+    reset_call,
 };
 use crate::peers::{Job, assert_content};
 use chomp_access::Access;
@@ -364,4 +366,44 @@ async fn one_participant_leaves_places_for_workers_of_others() {
             join(&link, worker).await.unwrap();
         }
     }
+}
+
+/// The log says from where those come that are refused, and neither they nor strangers fill it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_peers_do_fills_no_log() {
+    const LOUD: u64 = 3000;
+    const LOG_BYTES_MAX: usize = 100_000;
+    let cluster = Job::start_with_hasty_limits(HASTE, 24, 12, &[]);
+    let stranger = Peer {
+        name: "answers to pings that nobody sent",
+        opening: greeting(),
+        then: Then::Flood(ping_answers),
+        from: 3,
+        within: HANG,
+    };
+    let mut strangers = JoinSet::new();
+    strangers.spawn(stranger.stay(cluster.address()));
+    let addresses = [Ipv4Addr::new(127, 0, 0, 4), Ipv4Addr::new(127, 0, 0, 5)];
+    let named = ["loud", "quiet"].into_iter().zip(addresses);
+    for ((name, from), calls) in named.zip([LOUD, 1]) {
+        let link = Link::open_from(&cluster.access_of(name), from, 1 << 16).await;
+        let mut rpc = link.unwrap().rpc;
+        for worker in 0..calls {
+            let mut refused = hello(worker, name);
+            refused.protocol = 0;
+            let refusal = rpc.join(refused).await.unwrap_err();
+            assert_eq!(refusal.code(), Code::FailedPrecondition);
+        }
+    }
+    strangers.join_all().await;
+    let has = |log: &str, name, from| log.contains(&format!("{name}\\\" from 127.0.0.{from}: "));
+    tokio::task::block_in_place(|| {
+        let mut log = String::new();
+        wait_for("a line about each", || {
+            log = cluster.log();
+            has(&log, "loud", 4) && has(&log, "quiet", 5)
+        });
+        assert!(log.contains("are left out for a minute"), "{log}");
+        assert!(log.len() < LOG_BYTES_MAX, "{} bytes", log.len());
+    });
 }
