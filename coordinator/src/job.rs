@@ -202,7 +202,10 @@ impl Job {
         for effect in std::mem::take(&mut self.effects) {
             let tools = Arc::clone(&self.tools);
             // Work for a CPU is kept off the threads that serve calls.
-            let computes = matches!(effect, Effect::Compute { .. } | Effect::Publish);
+            let computes = matches!(
+                effect,
+                Effect::Compute { .. } | Effect::Audit { .. } | Effect::Publish
+            );
             let work = async move { effect.perform(&tools).await };
             match background::multi_thread_runtime().filter(|_| computes) {
                 Some(runtime) => self.running.spawn_blocking(move || runtime.block_on(work)),

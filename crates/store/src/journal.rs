@@ -61,7 +61,8 @@ use std::time::Duration;
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeBits};
 use parking_lot::{RwLock, RwLockReadGuard};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, opened_by, read_segment, write};
@@ -273,7 +274,8 @@ impl Journal {
     ) -> Result<(), StoreError> {
         let (next, bytes) = {
             let ledger = self.ledger();
-            (ledger.next_segment, encode_checkpoint(&ledger))
+            let bytes = compute(|| encode_checkpoint(&ledger));
+            (ledger.next_segment, bytes)
         };
         // Without new segments the last checkpoint has the same content.
         if schedule.segments > 0 {
@@ -347,6 +349,17 @@ impl Journal {
         self.storage.delete(&parts).await?;
         self.storage.tidy().await?;
         Ok(true)
+    }
+}
+
+/// Does work that takes long, such as encoding the checkpoint of a million ranges, on this thread. Another thread takes
+/// over the tasks that this one serves.
+fn compute<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current() {
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            block_in_place(work)
+        }
+        _ => work(),
     }
 }
 

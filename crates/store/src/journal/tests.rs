@@ -12,6 +12,8 @@ use chomp_table::fingerprint::{Leaf, LeafLength};
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
+use chomp_testing::waiting::HANG;
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::objects::SimulatedStorage;
@@ -581,4 +583,17 @@ async fn the_time_of_all_runs_is_noted() {
         let noted = looked(&storage).worked;
         assert_eq!(noted, Some((bits, expected)), "after {seconds} s more");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn long_work_holds_up_no_task() {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let mut others = JoinSet::new();
+        others.spawn(async move { sender.send(()).unwrap() });
+        let done = compute(|| receiver.recv_timeout(HANG));
+        done.expect("the other task of the only thread");
+    });
+    tasks.join_all().await;
 }
