@@ -87,6 +87,7 @@ impl Effect {
 }
 
 pub(crate) async fn publish_table(tools: &Tools) -> PublishResult {
+    let _alone = tools.shard_puts.write().await;
     // A file that was compared may have changed since.
     let mut compared = tools.compared.lock().await;
     compared.clear();

@@ -45,7 +45,7 @@ use http::header::{
 };
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{RwLock, Semaphore, SemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -85,6 +85,8 @@ pub(crate) struct Relay {
     waiting: Shares<ParticipantId>,
     transfers: Shares<ParticipantId>,
     memory: Arc<Semaphore>,
+    /// That of [`Tools`](crate::tools::Tools).
+    shard_puts: Arc<RwLock<()>>,
 }
 
 impl Relay {
@@ -93,6 +95,7 @@ impl Relay {
         handle: JobHandle,
         refers_to: impl Fn(&Key) -> bool + Send + Sync + 'static,
         folder: &str,
+        shard_puts: Arc<RwLock<()>>,
     ) -> Relay {
         Relay {
             storage,
@@ -103,6 +106,7 @@ impl Relay {
             waiting: Shares::new(WAITING_MAX),
             transfers: Shares::new(TRANSFERS_MAX),
             memory: Arc::new(Semaphore::new(BODIES_BYTES as usize)),
+            shard_puts,
         }
     }
 
@@ -305,6 +309,10 @@ async fn put_object(
     let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let read = timeout(BODY_TIME, read).await.unwrap_or(Err(late));
     let bytes = read.map_err(refused)?;
+    let _before_publication = match target {
+        PutTarget::Part(_) => None,
+        PutTarget::Shard(_) => Some(relay.shard_puts.read().await),
+    };
     relay.authorize_put(worker, target, length).await?;
     let put = match target {
         PutTarget::Part(_) => relay

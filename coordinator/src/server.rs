@@ -282,6 +282,7 @@ impl Opened {
             None => begin(settings, &journal)?,
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, bits, shard);
+        let shard_puts = Arc::clone(&tools.shard_puts);
         let (job, handle, progress) = Job::new(begun, tools, replicas, participants, finished);
         let service = Service::new(handle.clone(), Arc::clone(&journal), description);
         let service = CoordinatorServer::new(service)
@@ -294,7 +295,7 @@ impl Opened {
             relay: {
                 let journal = Arc::clone(&journal);
                 let refers_to = move |key: &_| journal.refers_to(key);
-                Relay::new(storage, handle, refers_to, &folder_name(bits))
+                Relay::new(storage, handle, refers_to, &folder_name(bits), shard_puts)
             },
             journal,
             progress,

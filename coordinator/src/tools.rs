@@ -7,7 +7,7 @@ use chomp_plan::{LeaseAnswer, LeaseId, PlanTypes, TaskResult, Verdict};
 use chomp_store::{Journal, PlacedRange, ShardSummary, Storage};
 use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, RwLock, oneshot};
 
 #[derive(Debug)]
 pub(crate) struct Tools {
@@ -18,6 +18,9 @@ pub(crate) struct Tools {
     /// The digests of the shard files that matched their descriptions when they were read. Publication and the removal
     /// of merged parts lock it, so that the two never run at once.
     pub(crate) compared: Mutex<HashSet<Digest>>,
+    /// Shards that workers put through the coordinator have it together, and publication has it alone: what is put later
+    /// might replace a file that was compared.
+    pub(crate) shard_puts: Arc<RwLock<()>>,
 }
 
 impl Tools {
@@ -33,6 +36,7 @@ impl Tools {
             bits,
             shard_size,
             compared: Mutex::default(),
+            shard_puts: Arc::default(),
         })
     }
 }

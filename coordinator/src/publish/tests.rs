@@ -1,6 +1,7 @@
 //! Right tables are published, wrong ones are refused, and a publication tells that it failed.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use chomp_plan::{Plan, PublishOutcome, Settings, Unit};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
@@ -375,6 +376,18 @@ fn a_contradiction_needs_records_that_are_gone() {
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let told = publication(&tools);
     assert_eq!(told, PublishOutcome::RecordsLost { records: gone });
+}
+
+#[test]
+fn a_shard_that_is_being_put_is_waited_for() {
+    let tested = merged(&new(), BITS, |_| ());
+    let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
+    let put = ready(tools.shard_puts.read());
+    let mut publishing = Box::pin(publish_table(&tools));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(publishing.as_mut().poll(&mut context).is_pending());
+    drop(put);
+    assert!(ready(publishing).0.is_ok());
 }
 
 /// A file is forged if it is the one of which something was said, and has other words.

@@ -46,6 +46,7 @@ fn serve() -> Served {
         handle,
         refers_to,
         &chomp_table::manifest::folder_name(BITS),
+        Arc::default(),
     );
     let (path, methods) = relay.route();
     let routes = Router::new().route(path, methods);
@@ -417,6 +418,27 @@ async fn a_body_that_is_held_back_until_its_lease_has_ended_is_refused() {
     drop(held);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 403);
     assert_eq!(served.storage.objects()[&key(SHARD)], &b"truth"[..]);
+}
+
+/// Nothing is put while the table is published, and after that only under a lease that stands.
+#[tokio::test(start_paused = true)]
+async fn a_shard_waits_until_a_table_is_published() {
+    let served = serve();
+    let publication = Arc::clone(&served.relay.shard_puts);
+    let publication = publication.write_owned().await;
+    let (body, mut call) = open_put(&served, SHARD, 4);
+    body.send(Bytes::from_static(b"late")).await.unwrap();
+    drop(body);
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 201);
+    sleep(Duration::from_secs(1)).await;
+    assert!(!served.storage.objects().contains_key(&key(SHARD)));
+    let left = Event::Left {
+        worker: WorkerId::only(7),
+    };
+    served.relay.handle.send(|job| job.handle(left)).unwrap();
+    drop(publication);
+    assert_eq!(call.join_next().await.unwrap().unwrap(), 403);
+    assert!(!served.storage.objects().contains_key(&key(SHARD)));
 }
 
 #[tokio::test(start_paused = true)]
