@@ -16,7 +16,7 @@ use bytes::Bytes;
 use chomp_access::{Denied, TokenDigest};
 use chomp_plan::ParticipantId;
 use chomp_serve::answer::problem;
-use chomp_serve::net::{Counted, Shares, holding};
+use chomp_serve::net::{Call, Shares, holding};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
@@ -199,16 +199,17 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
     else {
         return too_many(is_grpc);
     };
-    request
-        .extensions_mut()
-        .insert(AuthenticatedParticipant(participant));
+    let extensions = request.extensions_mut();
+    if let Some(call) = extensions.get::<Call>() {
+        call.leave_place();
+    }
+    extensions.insert(AuthenticatedParticipant(participant));
     let call = next.run(request);
     let mut revocation: Revocation = Box::pin(gate.participants.revocation(token));
     tokio::select! {
         biased;
         () = &mut revocation => gate.refused(&Denied::Revoked, is_grpc),
-        mut response = call => {
-            response.extensions_mut().insert(Counted);
+        response = call => {
             response.map(|body| holding(Body::new(Revocable { body, revocation }), place))
         }
     }

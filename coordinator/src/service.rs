@@ -13,7 +13,7 @@ use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId,
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
-use chomp_serve::net::Peer;
+use chomp_serve::net::Call;
 use chomp_store::{Journal, ShardSummary};
 use chomp_table::format::{Damage, describe, escape_control};
 use chomp_table::{Digest, Head, range};
@@ -161,7 +161,7 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
-        let peer = request.extensions().get().map(Peer::address);
+        let peer = request.extensions().get().map(Call::address);
         let worker = sender(&request, request.get_ref().worker)?;
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {

@@ -67,6 +67,18 @@ async fn start_with(
     coordinator.unwrap()
 }
 
+fn hello(worker: u64) -> v1::JoinRequest {
+    let kernel = chomp_kernel::fingerprint(chomp_kernel::Isa::Portable);
+    v1::JoinRequest {
+        protocol: PROTOCOL,
+        format: range::VERSION,
+        threads: 1,
+        worker,
+        kernel: kernel.0.to_vec(),
+        ..v1::JoinRequest::default()
+    }
+}
+
 fn with<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let token = token.parse().unwrap();
@@ -107,17 +119,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
             .unwrap(),
     );
     let token = format!("Bearer {}", token.secret());
-    let join = v1::JoinRequest {
-        protocol: PROTOCOL,
-        format: range::VERSION,
-        threads: 1,
-        worker: 7,
-        kernel: chomp_kernel::fingerprint(chomp_kernel::Isa::Portable)
-            .0
-            .to_vec(),
-        ..v1::JoinRequest::default()
-    };
-    client.join(with(&token, join)).await.unwrap();
+    client.join(with(&token, hello(7))).await.unwrap();
     let lease = client.lease(with(&token, v1::LeaseRequest { worker: 7 }));
     let Some(lease_reply::Answer::Task(task)) = lease.await.unwrap().into_inner().answer else {
         panic!("the first worker gets a task");
@@ -162,6 +164,41 @@ async fn who_follows_a_job_hears_of_its_end() {
     let outcome = coordinator.stop().await;
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
     assert_eq!(status.borrow().phase, JobPhase::Finished);
+}
+
+/// Calls of participants take none of the places that calls of anybody have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_wait_take_no_place_of_others() {
+    const PLACES: usize = 8;
+    let limits = Limits {
+        answer_units: PLACES,
+        ..Limits::default()
+    };
+    let (coordinator, token) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
+    let url = format!("http://{}", coordinator.address().unwrap());
+    let client = CoordinatorClient::new(
+        tonic::transport::Endpoint::from_shared(url)
+            .unwrap()
+            .connect()
+            .await
+            .unwrap(),
+    );
+    let bearer = format!("Bearer {}", token.secret());
+    let mut waiting = tokio::task::JoinSet::new();
+    for worker in 0..2 * PLACES as u64 {
+        let (mut client, bearer) = (client.clone(), bearer.clone());
+        client.join(with(&bearer, hello(worker))).await.unwrap();
+        // One gets a task, and the others wait for one.
+        waiting.spawn(async move {
+            let lease = v1::LeaseRequest { worker };
+            client.lease(with(&bearer, lease)).await.unwrap();
+        });
+    }
+    waiting.join_next().await.unwrap().unwrap();
+    let mut client = client;
+    for worker in 0..2 * PLACES as u64 {
+        client.join(with(&bearer, hello(worker))).await.unwrap();
+    }
 }
 
 /// Messages that never come to their end, of any call.

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::answer::{JSON, Refusal, TEXT, problem, text};
 use crate::net::limits::{ANSWER_BYTES_MAX, ANSWER_UNIT_BYTES};
-use crate::net::{Counted, Peer, holding};
+use crate::net::{Call, holding};
 use crate::pages::{FIRST, wants_page};
 use crate::site::Site;
 use crate::status::{StatusPage, StatusText};
@@ -151,13 +151,13 @@ async fn apply_rules(
     // Pages of other sites can use a visitor's browser to ask, so they share a small limit.
     let is_foreign = request.uri().path().starts_with("/api/") && is_foreign(request.headers());
     let place = is_foreign.then(|| site.foreign.try_acquire());
-    let peer = request.extensions().get::<Peer>().cloned();
+    let call = request.extensions().get::<Call>().cloned();
     let mut response = match place {
         Some(Err(_)) => {
             let full = "pages of other sites ask too much at once: try again soon";
             Refusal::NotNow(full, 1).into_response()
         }
-        _ => with_memory(next.run(request).await, peer),
+        _ => with_memory(next.run(request).await, call),
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -181,21 +181,20 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| host(origin).as_deref() != text(HOST))
 }
 
-/// Reserves memory for the answer until it is taken; 503 if too little is left for this peer.
-fn with_memory(response: Response, peer: Option<Peer>) -> Response {
-    let Some(peer) = peer else {
-        return response;
-    };
+/// Reserves memory for the answer until it is taken; 503 if too little is left for this peer. For less than
+/// [`ANSWER_UNIT_BYTES`] the place of the call suffices.
+fn with_memory(response: Response, call: Option<Call>) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     let bytes = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");
-    let units = (bytes / ANSWER_UNIT_BYTES).max(1);
-    let Some(memory) = peer.take(units as usize) else {
+    let units = bytes / ANSWER_UNIT_BYTES;
+    let Some(call) = call.filter(|_| units > 0) else {
+        return response;
+    };
+    let Some(memory) = call.take(units as usize) else {
         let full = "too many answers are on their way: try again soon";
         return Refusal::NotNow(full, 1).into_response();
     };
-    let mut response = response.map(|body| holding(body, memory));
-    response.extensions_mut().insert(Counted);
-    response
+    response.map(|body| holding(body, memory))
 }
 
 /// Answers OPTIONS, also as the CORS preflight of a browser.

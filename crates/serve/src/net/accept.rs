@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::task::JoinSet;
 
@@ -14,7 +15,7 @@ use super::listener::PROXY;
 use super::shares::{Share, Shares, Spare};
 use super::{Endpoint, Listener};
 
-/// The places for connections, and for answers that peers have not taken. Clones share them.
+/// The places for connections, and for calls whose answers are not taken. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Permits {
     connections: Shares<IpAddr>,
@@ -25,17 +26,20 @@ pub struct Permits {
     refused: Arc<AtomicU64>,
 }
 
-/// The peer of a connection. Each request over the connection has it in its extensions.
+/// The peer of a connection.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     address: IpAddr,
     answers: Shares<IpAddr>,
     spare: Spare,
 }
 
-/// In the extensions of an answer that needs no place as one of an anonymous peer: it has one already.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted;
+/// A call, in the extensions of its request. It has one of the places of its address until its answer is taken.
+#[derive(Clone, Debug)]
+pub struct Call {
+    peer: Peer,
+    place: Arc<Mutex<Option<Share<IpAddr>>>>,
+}
 
 impl Permits {
     /// The places that `limits` allow. `trusted` has the addresses of proxies that limit their clients. A proxy may use
@@ -88,15 +92,33 @@ impl Permits {
 }
 
 impl Peer {
-    /// Its address.
-    pub fn address(&self) -> IpAddr {
-        self.address
-    }
-
     /// Takes memory for an answer, in units of [`ANSWER_UNIT_BYTES`](super::limits::ANSWER_UNIT_BYTES), until the answer
     /// is taken. None if there is none for this peer.
     pub(crate) fn take(&self, units: usize) -> Option<Share<IpAddr>> {
         self.answers.take(network(self.address), units, self.spare)
+    }
+
+    pub(super) fn call(&self) -> Option<Call> {
+        let place = Arc::new(Mutex::new(Some(self.take(1)?)));
+        let peer = self.clone();
+        Some(Call { peer, place })
+    }
+}
+
+impl Call {
+    /// The address of its peer.
+    pub fn address(&self) -> IpAddr {
+        self.peer.address
+    }
+
+    /// Takes more memory for the answer, as [`Peer::take`] does.
+    pub(crate) fn take(&self, units: usize) -> Option<Share<IpAddr>> {
+        self.peer.take(units)
+    }
+
+    /// Gives the place back, as this call is one of a participant, who has places of its own.
+    pub fn leave_place(&self) {
+        drop(self.place.lock().take());
     }
 }
 

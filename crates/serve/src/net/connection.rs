@@ -28,7 +28,7 @@ use tower::Service;
 use tower_http::timeout::TimeoutBody;
 
 use super::Stopping;
-use super::accept::{Counted, Peer};
+use super::accept::Peer;
 use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, HEADERS, HTTP1_BUFFER_BYTES_MIN, HTTP2_FRAME_BYTES,
     Limits, PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
@@ -105,19 +105,17 @@ pub(super) async fn serve(
     };
     let (calls, stopping) = (Arc::clone(&progress), Stopping(shared.stop.clone()));
     let service = service_fn(move |request: Request<Incoming>| {
-        let call = Call::begin(&calls);
+        let under_way = UnderWay::begin(&calls);
         let mut request = request.map(|body| Body::new(TimeoutBody::new(still_time, body)));
         request.extensions_mut().insert(stopping.clone());
-        request.extensions_mut().insert(peer.clone());
-        // An axum router is always ready, so `poll_ready` need not be called.
-        let (answer, peer) = (router.clone().call(request), peer.clone());
+        let (mut router, peer) = (router.clone(), peer.clone());
         async move {
-            let Ok(answer) = answer.await;
-            let is_counted = answer.extensions().get::<Counted>().is_some();
-            let place = (!is_counted).then(|| peer.take(1));
-            // An answer that says why there is none would need memory too. So the call ends without one.
-            let place = place.map(|place| place.ok_or(TooManyAnswers)).transpose()?;
-            Ok::<_, TooManyAnswers>(answer.map(|body| holding(body, (call, place))))
+            // An answer that says that there is no place would need one too. So the call ends without any.
+            let call = peer.call().ok_or(TooManyCalls)?;
+            request.extensions_mut().insert(call.clone());
+            // An axum router is always ready, so `poll_ready` need not be called.
+            let Ok(answer) = router.call(request).await;
+            Ok::<_, TooManyCalls>(answer.map(|body| holding(body, (under_way, call))))
         }
     });
     let connection = shared.http.serve_connection(TokioIo::new(stream), service);
@@ -134,8 +132,8 @@ pub(super) async fn serve(
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the peer does not take its answers")]
-struct TooManyAnswers;
+#[error("the peer has too many calls under way, or does not take their answers")]
+struct TooManyCalls;
 
 /// Whether calls are under way on a connection, and whether its peer takes bytes.
 #[derive(Debug)]
@@ -182,16 +180,16 @@ impl Progress {
 
 /// A call under way: from its head until the last byte of its answer is sent.
 #[derive(Debug)]
-struct Call(Arc<Progress>);
+struct UnderWay(Arc<Progress>);
 
-impl Call {
-    fn begin(progress: &Arc<Progress>) -> Call {
+impl UnderWay {
+    fn begin(progress: &Arc<Progress>) -> UnderWay {
         progress.0.lock().calls += 1;
-        Call(Arc::clone(progress))
+        UnderWay(Arc::clone(progress))
     }
 }
 
-impl Drop for Call {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.calls -= 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The unit in which [`Limits::answer_units`] counts. A call takes some more besides its answer.
+/// The unit in which [`Limits::answer_units`] counts. A call takes some more.
 pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
 /// The most bytes that are counted for one answer. A longer answer needs no more memory of its own: a shard is read in
 /// chunks while it is sent, and all answers with a manifest share its bytes.
@@ -28,8 +28,8 @@ pub struct Limits {
     /// Connections at a time. Each is a file descriptor and some tens of KiB. One address or IPv6 network of 64 bits has
     /// no more than it leaves free: a thousand workers with two each fit.
     pub connections: usize,
-    /// Memory for answers that peers have not taken yet, in units of [`ANSWER_UNIT_BYTES`]; a smaller answer takes one
-    /// too. Calls of participants are limited in another way.
+    /// Memory for calls of anybody and for their answers until they are taken, in units of [`ANSWER_UNIT_BYTES`]: one for
+    /// each call, and more for larger answers. Calls of participants are limited in another way.
     pub answer_units: usize,
     /// Calls of one connection at a time. A worker makes a few for each of its lanes, and queues those beyond the
     /// limit.

@@ -28,7 +28,7 @@ use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use accept::{Counted, Peer, Permits};
+pub use accept::{Call, Permits};
 pub use limits::Limits;
 #[cfg(test)]
 pub(crate) use listener::PROXY;

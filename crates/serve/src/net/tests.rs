@@ -420,25 +420,28 @@ async fn what_is_held_for_an_answer_is_held_until_it_is_taken() {
     }
 }
 
-/// Small answers are counted, and those beyond the share of an address end without more memory for them.
+/// Calls are counted, whether they wait for their answers or do not take them, however small. Those beyond the share of
+/// an address end without more memory for them.
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_not_taken_are_bounded() {
     let limits = Limits {
-        answer_units: 4,
+        answer_units: 6,
         ..patient()
     };
     let permits = Permits::new(&limits, Vec::new());
     let mut peer = piped_to(router(), limits, &permits);
-    peer.call_twice(0, ["/", "/"]).await;
+    peer.call_twice(0, ["/never", "/"]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut other = piped_to(router(), limits, &permits);
     other.call_twice(1000, ["/never", "/"]).await;
     assert_eq!(other.second_answer().await, None);
-    // What is taken makes room.
+    // What is taken makes room, and so does what is given up.
+    drop(other);
     let window = 1000_u32.to_be_bytes();
     peer.send(&frame(WINDOW_UPDATE, 0, SECOND, &window)).await;
     assert_eq!(peer.second_answer().await, Some(4));
-    other = piped_to(router(), limits, &permits);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut other = piped_to(router(), limits, &permits);
     other.call_twice(1000, ["/never", "/"]).await;
     assert_eq!(other.second_answer().await, Some(4));
 }

@@ -129,18 +129,18 @@ async fn answers_that_are_too_many_are_told_to_come_back() {
     let units = style.unwrap().2.len() / ANSWER_UNIT_BYTES as usize;
     assert!(units > 0);
     let limits = Limits {
-        answer_units: units,
+        answer_units: 2 * units + 2,
         ..patient()
     };
     let tested = start_with(site.router(), limits, None).await;
     let (_, other) = tested.permits.take(PROXY).unwrap();
-    let is_free = || other.take(units).is_some();
+    let is_free = || other.take(2 * units + 2).is_some();
     for _ in 0..3 {
         becomes("free memory", is_free).await;
         assert_eq!(tested.get("/assets/style.css").await.status, 200);
     }
     becomes("free memory", is_free).await;
-    let _others = other.take(1).unwrap();
+    let _others = other.take(units).unwrap();
     let beyond = tested.get("/assets/style.css").await;
     assert_eq!((beyond.status, beyond.header("retry-after")), (503, "1"));
     let part = ("range", "bytes=0-9");
