@@ -220,7 +220,7 @@ fn start_log(display: &Display, command: &Command) {
     };
     let wanted = std::env::var("CHOMP_LOG").unwrap_or_default();
     let parsed = wanted.parse::<Targets>();
-    // What peers do wrong over HTTP/2 is not the owner's business, and any stranger could fill the log with it.
+    // The owner can do nothing about errors of peers over HTTP/2, and any stranger could fill the log with them.
     let usual = Targets::new()
         .with_default(level)
         .with_target("h2", LevelFilter::ERROR);

@@ -10,7 +10,7 @@
 //! relay asks the job for permission before it reads the first byte of a body, and again after the last one. The lease
 //! may have ended meanwhile, and an object that another worker has written must stay.
 //!
-//! Transfers are limited in number, and in memory for the bodies under way. Each participant leaves room for transfers of
+//! Transfers are limited in number, and in memory for the bodies under way. Each participant leaves room for those of
 //! others. A request that waits too long for its turn is told to come back (503).
 
 #[cfg(test)]

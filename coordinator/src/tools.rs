@@ -18,8 +18,8 @@ pub(crate) struct Tools {
     /// The digests of the shard files that matched their descriptions when they were read. Publication and the removal
     /// of merged parts lock it, so that the two never run at once.
     pub(crate) compared: Mutex<HashSet<Digest>>,
-    /// Shards that workers put through the coordinator have it together, and publication has it alone: what is put later
-    /// might replace a file that was compared.
+    /// Shards that workers put through the coordinator have it together, publication has it alone: a later one might
+    /// replace a file that was compared.
     pub(crate) shard_puts: Arc<RwLock<()>>,
 }
 

@@ -161,7 +161,7 @@ fn what_is_in_one_process_needs_no_network() {
     let home = folder();
     let table = home.path().join("table");
     end(&mut alone(&run(&table, 24))).made(FINGERPRINT_24);
-    // It goes on from a published table, whose ranges it restores.
+    // It begins with a published table, whose ranges it restores.
     end(&mut alone(&run(&table, 26))).made(FINGERPRINT_26);
     let plan = end(&mut alone(&chomp("plan --bits 30"))).done();
     plan.says_nothing_of("of another machine");

@@ -92,8 +92,8 @@ impl Permits {
 }
 
 impl Peer {
-    /// Takes memory for an answer, in units of [`ANSWER_UNIT_BYTES`](super::limits::ANSWER_UNIT_BYTES), until the answer
-    /// is taken. None if there is none for this peer.
+    /// Takes memory for an answer, in units of [`ANSWER_UNIT_BYTES`](super::limits::ANSWER_UNIT_BYTES). None if there
+    /// is none for this peer.
     pub(crate) fn take(&self, units: usize) -> Option<Share<IpAddr>> {
         self.answers.take(network(self.address), units, self.spare)
     }

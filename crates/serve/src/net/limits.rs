@@ -25,11 +25,11 @@ pub(super) const KEPT_SHARE: usize = 8;
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Each is a file descriptor and some tens of KiB. One address or IPv6 network of 64 bits has
-    /// no more than it leaves free: a thousand workers with two each fit.
+    /// Connections at a time. Each is a file descriptor and some tens of KiB. One address or IPv6 network of 64 bits
+    /// has no more than it leaves free: a thousand workers with two each fit.
     pub connections: usize,
-    /// Memory for calls of anybody and for their answers until they are taken, in units of [`ANSWER_UNIT_BYTES`]: one for
-    /// each call, and more for larger answers. Calls of participants are limited in another way.
+    /// Memory for calls of anybody and for their answers until they are taken, in units of [`ANSWER_UNIT_BYTES`]: one
+    /// for each call, and more for larger answers. Calls of participants are limited in another way.
     pub answer_units: usize,
     /// Calls of one connection at a time. A worker makes a few for each of its lanes, and queues those beyond the
     /// limit.

@@ -34,7 +34,7 @@ impl Spare {
 #[derive(Debug)]
 pub struct Shares<K: Party>(Arc<Inner<K>>);
 
-/// Who shares places: an address, or a participant.
+/// One that shares places with others: an address, or a participant.
 pub trait Party: Eq + Hash + Copy {}
 
 impl<K: Eq + Hash + Copy> Party for K {}
@@ -187,17 +187,17 @@ mod tests {
             held.push(of_party);
         }
         assert_eq!(counts, [28, 14, 7, 3, 2, 1, 1]);
-        // Who is trusted with all has what is left.
+        // A party that is trusted with all takes the rest.
         let all = take_all(&shares, 9, Spare::Places(0));
         assert_eq!((all.len(), shares.taken()), (8, 64));
-        // What is given back may be taken.
+        // Places that are given back may be taken.
         held.remove(0);
         drop(all);
         assert_eq!(take_all(&shares, 8, FAIR).len(), 14);
         drop(held);
         assert_eq!(shares.taken(), 0);
         assert!(shares.0.state.lock().taken.is_empty());
-        // What needs all places may have them, if nobody has any.
+        // A party may have all places at once, if nobody has any.
         assert!(shares.take(1, 65, Spare::Share(0)).is_none());
         assert!(shares.take(1, 64, Spare::Share(0)).is_some());
     }

@@ -2,8 +2,8 @@
 //!
 //! Over HTTP/2 a peer takes what it has granted a window for, so it may leave an answer without filling the buffers of
 //! its connection. Each answer is handed to hyper in pieces that note when they are gone, and an answer of which no
-//! piece goes for [`Limits::still_time`](super::Limits::still_time) ends its stream. All that was reserved for an answer
-//! is held until its last piece is gone.
+//! piece goes for [`Limits::still_time`](super::Limits::still_time) ends its stream. All that was reserved for an
+//! answer is held until its last piece is gone.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -357,7 +357,7 @@ impl Piped {
     }
 }
 
-/// What a peer grants no window ends, and nothing else on its connection.
+/// An answer that gets no window ends, and nothing else on its connection.
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_a_window_ends() {
     let still_time = still().still_time;
@@ -373,11 +373,11 @@ async fn an_answer_without_a_window_ends() {
             assert_eq!(answer, None, "{path} {window}");
             let took = start.elapsed();
             assert!(took >= still_time && took < 2 * still_time, "{took:?}");
-            // The other call goes on.
+            // The other call is still there.
             let more = tokio::time::timeout(5 * still_time, peer.frame()).await;
             assert!(more.is_err(), "{more:?}");
         }
-        // With windows now and then it goes on, however slowly.
+        // With windows now and then it comes to its end, however slowly.
         let mut peer = piped(still());
         peer.call_twice(3, ["/never", path]).await;
         let step = u32::try_from(length / 8 + 1).unwrap().to_be_bytes();
@@ -397,7 +397,7 @@ async fn an_answer_without_a_window_ends() {
     }
 }
 
-/// What is held for an answer is held until its last byte is taken.
+/// Permits for an answer are held until its last byte is taken.
 #[tokio::test(start_paused = true)]
 async fn what_is_held_for_an_answer_is_held_until_it_is_taken() {
     for (window, taken) in [(3, false), (4, true)] {
@@ -435,7 +435,7 @@ async fn answers_that_are_not_taken_are_bounded() {
     let mut other = piped_to(router(), limits, &permits);
     other.call_twice(1000, ["/never", "/"]).await;
     assert_eq!(other.second_answer().await, None);
-    // What is taken makes room, and so does what is given up.
+    // An answer that is taken makes room, and so does one that is given up.
     drop(other);
     let window = 1000_u32.to_be_bytes();
     peer.send(&frame(WINDOW_UPDATE, 0, SECOND, &window)).await;

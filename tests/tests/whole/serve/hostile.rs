@@ -138,7 +138,7 @@ async fn visitors_who_take_nothing_hold_up_nobody_else() {
         let link = Link::open_from(&visitor, Ipv4Addr::new(127, 0, 0, 2), 0).await;
         link.unwrap()
     };
-    // What is beyond all memory has no answer, not even a refusal.
+    // A call beyond all memory has no answer, not even a refusal.
     let is_refused = |answer: &Result<Response<Body>, _>| {
         answer
             .as_ref()
@@ -156,7 +156,7 @@ async fn visitors_who_take_nothing_hold_up_nobody_else() {
         let other = tokio::task::block_in_place(|| served.get(shard));
         assert_eq!(other.status, 200);
     }
-    // Those that were held go, though nobody dropped them.
+    // The answers that were held end, though nobody dropped them.
     let again = async { while is_refused(&ask(open().await).await) {} };
     arrives("room for more", again).await;
     drop(held);
