@@ -1,6 +1,6 @@
 //! How fast the job goes on, by the last minute, and how long it will take.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use chomp_plan::forecast::as_f64;
@@ -18,7 +18,7 @@ const RATE_AFTER: Duration = Duration::from_millis(300);
 struct PaceSample {
     at: Instant,
     progress: JobProgress,
-    by_worker: Vec<(WorkerId, u64)>,
+    by_worker: HashMap<WorkerId, u64>,
 }
 
 /// The samples of the last minute: one for each status.
@@ -57,10 +57,7 @@ impl JobPace {
 
     /// Ranges per second of one worker.
     pub(super) fn of_worker(&self, worker: WorkerId) -> f64 {
-        self.rate(|PaceSample { by_worker, .. }| {
-            let at = by_worker.binary_search_by_key(&worker, |&(id, _)| id);
-            at.map_or(0.0, |at| as_f64(by_worker[at].1))
-        })
+        self.rate(|sample| as_f64(sample.by_worker.get(&worker).copied().unwrap_or(0)))
     }
 
     /// The time to the end of the publication, if anything was done in the last minute.
@@ -94,7 +91,7 @@ mod tests {
         let (job, ..) = job();
         let start = Instant::now();
         let ids = [7, 8, 9].map(WorkerId::only);
-        let sample = |seconds, work_done, shards_done, by_worker| PaceSample {
+        let sample = |seconds, work_done, shards_done, by_worker: Vec<_>| PaceSample {
             at: start + Duration::from_secs(seconds),
             progress: JobProgress {
                 ranges_done: work_done,
@@ -105,7 +102,7 @@ mod tests {
                 shards_done,
                 ..job.plan.progress()
             },
-            by_worker,
+            by_worker: by_worker.into_iter().collect(),
         };
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         let mut pace = JobPace::default();
@@ -113,7 +110,8 @@ mod tests {
         // Units that were done before say nothing about the pace.
         pace.0.push_back(sample(0, 40, 0, vec![(ids[0], 2)]));
         assert_eq!((pace.time_left(), pace.of_all()), (None, 0.0));
-        let ranges = vec![(ids[0], 22), (ids[1], 3)];
+        // One that is out is listed after those that are present.
+        let ranges = vec![(ids[1], 3), (ids[0], 22)];
         pace.0.push_back(sample(10, 60, 0, ranges));
         near(pace.of_all(), 2.0);
         near(pace.time_left().unwrap().as_secs_f64(), 20.0);
