@@ -83,8 +83,7 @@ impl<T: PlanTypes> Plan<T> {
         };
         let is_leased = self.holds(worker, lease);
         let verdict = match self.validate_result(worker, lease, &units) {
-            Ok(()) if is_leased => return self.use_result(worker, lease, units, responder),
-            Ok(()) => Verdict::Duplicate,
+            Ok(()) => return self.use_result(worker, lease, units, responder),
             Err(reason) => {
                 if is_leased {
                     let worker = self.workers.name(worker);
@@ -98,8 +97,8 @@ impl<T: PlanTypes> Plan<T> {
             .push(Action::SendVerdict { responder, verdict });
     }
 
-    /// A result has to be of units of a lease that its worker holds, or repeat what is done: the worker may not have
-    /// heard the answer.
+    /// A result has to be of units of a lease that its worker holds, or repeat what is done or being written: the
+    /// worker may not have heard the answer.
     fn validate_result(
         &self,
         worker: WorkerId,
@@ -120,13 +119,13 @@ impl<T: PlanTypes> Plan<T> {
         }
         let work = self.work_of(worker, lease);
         for &(unit, content, _) in units {
-            let is_done =
-                self.units.is_committed(unit) && self.units.content(unit) == Some(content);
             match work {
                 Some(work) if !work.contains(unit) => {
                     return Err(Rejection::NotLeased { unit, lease });
                 }
-                None if !is_done => return Err(Rejection::NoLease { lease }),
+                None if !self.units.is_found(unit, content) => {
+                    return Err(Rejection::NoLease { lease });
+                }
                 _ => {}
             }
         }
@@ -140,13 +139,14 @@ impl<T: PlanTypes> Plan<T> {
         units: Vec<(Unit, Content, T::Location)>,
         responder: T::VerdictResponder,
     ) {
+        let is_leased = self.holds(worker, lease);
         let (mut found, mut confirmed) = (Vec::new(), Vec::new());
         let (mut write, mut waits_for_others) = (None, false);
         for (unit, content, location) in units {
             let is_equal = self.units.content(unit) == Some(content);
             match self.units.state(unit) {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
-                State::Committed if is_equal && self.may_check(worker, unit) => {
+                State::Committed if is_equal && is_leased && self.may_check(worker, unit) => {
                     self.units.add_finder(unit, worker);
                     self.workers.credit(worker, unit);
                     confirmed.push(unit);

@@ -206,6 +206,12 @@ impl Units {
         self.known(unit).map(|&(content, _)| content)
     }
 
+    /// Whether this content of the unit is committed, or is being written.
+    pub(super) fn is_found(&self, unit: Unit, content: Content) -> bool {
+        let is_known = self.content(unit) == Some(content);
+        is_known && matches!(self.state(unit), State::Writing(_) | State::Committed)
+    }
+
     /// Whether another content of this unit is known.
     pub(super) fn differs(&self, unit: Unit, content: Content) -> bool {
         self.content(unit).is_some_and(|known| known != content)

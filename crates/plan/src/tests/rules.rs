@@ -630,6 +630,30 @@ fn nothing_is_acknowledged_before_it_is_durable() {
     assert_eq!(bench.verdicts, [Verdict::Accepted, Verdict::Duplicate]);
 }
 
+/// A worker that stops repeats its last result, and wants no further task.
+#[test]
+fn a_result_that_is_repeated_while_it_is_written_is_a_duplicate_when_it_is_durable() {
+    let mut bench = Bench::new(settings(), &[A]);
+    let task = bench.take(A).unwrap();
+    bench.is_slow = true;
+    for content in [0, 0, 1] {
+        bench.handle(Event::Completed {
+            worker: A,
+            lease: task.lease,
+            result: TaskResult::Ranges(vec![(range(0, content), ())]),
+            responder: (),
+        });
+    }
+    let lease = task.lease;
+    let reason = Rejection::NoLease { lease };
+    let other = Verdict::Rejected { reason };
+    assert_eq!(std::mem::take(&mut bench.verdicts), [other]);
+    bench.is_slow = false;
+    bench.perform(Vec::new());
+    assert_eq!(bench.verdicts, [Verdict::Accepted, Verdict::Duplicate]);
+    assert_eq!(bench.finders(0), [A]);
+}
+
 #[test]
 fn what_cannot_be_written_is_not_acknowledged() {
     let mut bench = Bench::new(settings(), &[A]);
