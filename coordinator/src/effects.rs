@@ -176,9 +176,10 @@ async fn compute(
     let failed = Event::Computed { unit, outcome };
     // A lost range is computed again, and then the plan asks once more.
     match error.lost() {
-        Some((head, digest)) => {
+        Some(lost) => {
             tracing::warn!("{}", describe(&error));
-            (vec![Event::Lost { head, digest }, failed], None)
+            let records = vec![lost];
+            (vec![Event::Lost { records }, failed], None)
         }
         None => (vec![failed], Some(error.into())),
     }

@@ -446,14 +446,12 @@ impl Job {
         }
     }
 
-    pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
+    pub(crate) fn on_audited(&mut self, mut records: Vec<(Head, Digest)>) {
         self.audits -= 1;
-        for (head, digest) in lost {
-            // A range from `first_unneeded_head` on was merged, and its part removed, during the audit.
-            if head < self.plan.first_unneeded_head() {
-                self.handle(Event::Lost { head, digest });
-            }
-        }
+        // A range from `first_unneeded_head` on was merged, and its part removed, during the audit.
+        let unneeded = self.plan.first_unneeded_head();
+        records.retain(|&(head, _)| head < unneeded);
+        self.handle(Event::Lost { records });
     }
 
     pub(crate) fn on_appended(&mut self, writes: Vec<WriteId>, outcome: Result<(), StoreError>) {

@@ -284,7 +284,7 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (JobHandle, JoinSet<()>, PartN
     let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("the first worker gets a task");
     };
-    job.plan.pretend_writing(worker, task.lease, 1);
+    job.plan.pretend_writing(worker, 1);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while let Some(call) = job.calls.recv().await {

@@ -403,7 +403,7 @@ async fn a_body_that_is_held_back_until_its_lease_has_ended_is_refused() {
     held.send(Bytes::from_static(b"lie")).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     served.storage.overwrite(&key(SHARD), &b"truth"[..]);
-    let (worker, lease) = (WorkerId::only(7), LeaseId(0));
+    let (worker, lease) = (WorkerId::only(7), LeaseId(1));
     let returned = Event::Returned {
         worker,
         lease,

@@ -51,13 +51,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::rng::mix;
-use chomp_table::sources::depends_on;
 use chomp_table::{Digest, Head};
 
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
 use super::messages::{Action, Computed, FoundUnit, PlanTypes, Write};
 use super::reasons::{Failure, OutReason, StopReason};
-use super::units::{Content, Priority, State, UnitFinders, participants, priority, unit_at};
+use super::units::{Content, Priority, State, UnitFinders, Units, participants, priority, unit_at};
 use super::{Phase, Plan};
 
 const ARBITRATIONS_AT_A_TIME: usize = 4;
@@ -74,10 +73,13 @@ const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Sampled];
 /// The due time of a check that may wait until all ranges are done.
 const NEVER: Millis = Millis(u64::MAX);
 
+/// The open checks, to find those that are due.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     /// Each open check: its reason, the time from which on the coordinator may do it, and the unit.
     pub(super) open: BTreeSet<(Debt, Millis, Unit)>,
+    /// The same by unit.
+    of_units: BTreeMap<Unit, (Debt, Millis)>,
     /// The number of ranges for which it was decided whether they are sampled. The next random number depends on it.
     decisions: u64,
 }
@@ -101,22 +103,21 @@ pub(super) enum Cause {
     Failed(u32, Failure),
 }
 
-/// The units that the coordinator computes itself.
+/// The units that the coordinator computes itself, to find the next one.
 #[derive(Debug, Default)]
 pub(super) struct Arbitrations {
     /// Also those under way.
-    pub(super) undecided: BTreeMap<Priority, Cause>,
+    pub(super) undecided: BTreeSet<Priority>,
     /// The units under way, and whether the result is of no use any more.
     pub(super) under_way: BTreeMap<Unit, bool>,
 }
 
 impl Arbitrations {
-    pub(super) fn contains(&self, unit: Unit) -> bool {
-        !self.undecided.is_empty() && self.undecided.contains_key(&priority(unit))
-    }
-
-    fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.undecided.keys().map(|&priority| unit_at(priority))
+    pub(super) fn note(&mut self, unit: Unit, cause: Option<&Cause>) {
+        match cause {
+            Some(_) => self.undecided.insert(priority(unit)),
+            None => self.undecided.remove(&priority(unit)),
+        };
     }
 }
 
@@ -173,21 +174,17 @@ impl<T: PlanTypes> Plan<T> {
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// Updates the open check of a unit after its state or its finders have changed. The caller has to update the offer
-    /// of the unit next.
+    /// Notes whether a unit that has changed is to be checked, and from when on by the coordinator.
     pub(super) fn note_check(&mut self, unit: Unit) {
-        let is_committed = self.units.is_committed(unit);
-        let debt = if is_committed { self.debt(unit) } else { None };
-        let old = self.queue.get(unit).and_then(|entry| entry.debt);
+        let debt = self.units.is_done(unit).then(|| self.debt(unit)).flatten();
+        let old = self.checks.of_units.remove(&unit);
         let new = debt.map(|debt| (debt, self.due_at(unit, debt, old)));
-        if new != old {
-            if let Some((debt, at)) = old {
-                self.checks.open.remove(&(debt, at, unit));
-            }
-            self.queue.entry(unit).debt = new;
-            self.checks
-                .open
-                .extend(new.map(|(debt, at)| (debt, at, unit)));
+        if let Some((debt, at)) = old {
+            self.checks.open.remove(&(debt, at, unit));
+        }
+        if let Some((debt, at)) = new {
+            self.checks.open.insert((debt, at, unit));
+            self.checks.of_units.insert(unit, (debt, at));
         }
     }
 
@@ -212,11 +209,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    pub(super) fn update_check_offers(&mut self) {
-        let open = self.checks.open.iter().map(|&(.., unit)| unit);
-        for unit in open.collect::<Vec<_>>() {
-            self.update_offer(unit);
-        }
+    /// Has all open checks be offered anew.
+    pub(super) fn touch_checks(&mut self) {
+        self.units.touch(self.checks.of_units.keys().copied());
     }
 
     /// Writes the finders of units that were checked, as they are now.
@@ -233,7 +228,6 @@ impl<T: PlanTypes> Plan<T> {
             if self.debt(unit).is_none() {
                 self.end_work_on(unit);
             }
-            self.update_offer(unit);
         }
     }
 
@@ -245,10 +239,10 @@ impl<T: PlanTypes> Plan<T> {
             .flat_map(|all| all.take_while(|it| it.0 <= self.now));
         let mut leased = None;
         for (_, unit) in due {
-            if self.arbitrations.contains(unit) || !self.units.has_sources(unit) {
+            if self.units.cause(unit).is_some() || !self.units.has_sources(unit) {
                 continue;
             }
-            if self.queue.leases(unit).is_empty() {
+            if self.units.leases(unit).is_empty() {
                 return Some(unit);
             }
             leased.get_or_insert(unit);
@@ -268,9 +262,11 @@ impl<T: PlanTypes> Plan<T> {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
         let mut owed = self.checks.due_from(Debt::Owed, Millis(0));
         let mut undecided = self.arbitrations.undecided.iter();
-        let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
-            let is_sampled = self.debt(unit_at(priority)) == Some(Debt::Sampled);
-            is_range(unit_at(priority)) && !(is_sampled && *cause == Cause::Recompute)
+        let is_in_doubt = |&priority: &Priority| {
+            let unit = unit_at(priority);
+            let is_sampled = self.debt(unit) == Some(Debt::Sampled);
+            let is_check = is_sampled && self.units.cause(unit) == Some(&Cause::Recompute);
+            is_range(unit) && !is_check
         };
         undecided.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
@@ -286,21 +282,13 @@ impl<T: PlanTypes> Plan<T> {
 
 /// Results that differ.
 impl<T: PlanTypes> Plan<T> {
-    pub(super) fn is_disputed(&self, unit: Unit) -> bool {
-        let pending = self.results.pending(unit).iter();
-        let known = self.units.content(unit).into_iter();
-        let mut contents = known.chain(pending.map(|pending| pending.content));
-        let first = contents.next();
-        contents.any(|other| Some(other) != first)
-    }
-
-    /// Queues a unit for the coordinator to compute. No worker gets it until that is done.
+    /// Leaves a unit to the coordinator. No worker gets it until that has computed it.
     pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
         let is_failure = matches!(cause, Cause::Failed(..));
-        if is_failure || !self.arbitrations.contains(unit) {
-            self.arbitrations.undecided.insert(priority(unit), cause);
+        let work = self.units.work_mut(unit);
+        if is_failure || work.cause.is_none() {
+            work.cause = Some(cause);
         }
-        self.update_offer(unit);
     }
 
     pub(super) fn advance_arbitrations(&mut self) {
@@ -315,6 +303,7 @@ impl<T: PlanTypes> Plan<T> {
                 && let Some(unit) = self.next_overdue()
             {
                 self.take_over(unit, Cause::Recompute);
+                self.update_offers();
             } else {
                 break;
             }
@@ -323,9 +312,9 @@ impl<T: PlanTypes> Plan<T> {
 
     /// The next unit to compute: one of the lowest layer, as units of higher ones may depend on it.
     fn next_arbitration(&self) -> Option<Unit> {
-        let &(lowest, _) = self.arbitrations.undecided.keys().next()?;
+        let &(lowest, _) = self.arbitrations.undecided.first()?;
         let units = self.arbitrations.undecided.range(..(lowest + 1, 0));
-        let mut units = units.map(|(&priority, _)| unit_at(priority));
+        let mut units = units.map(|&priority| unit_at(priority));
         units.find(|&unit| {
             let is_free = !self.arbitrations.under_way.contains_key(&unit);
             let is_writing = matches!(self.units.state(unit), State::Writing(_));
@@ -340,18 +329,15 @@ impl<T: PlanTypes> Plan<T> {
     ) {
         let is_stale = self.arbitrations.under_way.remove(&unit);
         let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
-        if is_stale || self.is_faulty() || !self.arbitrations.contains(unit) {
+        if is_stale || self.is_faulty() || self.units.cause(unit).is_none() {
             return;
         }
         match outcome {
-            Ok(computed) => {
-                self.arbitrations.undecided.remove(&priority(unit));
-                self.decide(unit, computed);
-            }
-            // The unit is tried again once its lost source is committed again.
+            Ok(computed) => self.decide(unit, computed),
+            // The unit is tried again once its lost source is done again.
             Err(_) if !self.units.has_sources(unit) => {}
             Err(own) => {
-                let reason = match self.arbitrations.undecided.remove(&priority(unit)) {
+                let reason = match self.units.work_mut(unit).cause.take() {
                     Some(Cause::Failed(attempts, last)) => StopReason::GaveUp {
                         unit,
                         attempts,
@@ -360,7 +346,6 @@ impl<T: PlanTypes> Plan<T> {
                     },
                     _ => StopReason::ArbitrationFailed { unit, reason: own },
                 };
-                self.update_offer(unit);
                 self.stop(reason);
             }
         }
@@ -370,9 +355,11 @@ impl<T: PlanTypes> Plan<T> {
     fn decide(&mut self, unit: Unit, computed: Computed<T::Location>) {
         let digest = Content::of_shard(computed.digest);
         let content = computed.range.map_or(digest, Content::of_range);
-        let pending = self.results.pending.remove(&unit).unwrap_or_default();
-        let wrong = pending.iter().filter(|pending| pending.content != content);
-        let mut wrong: BTreeSet<WorkerId> = wrong.map(|pending| pending.worker).collect();
+        let work = self.units.work_mut(unit);
+        work.cause = None;
+        let results = std::mem::take(&mut work.results);
+        let wrong = results.iter().filter(|result| result.content != content);
+        let mut wrong: BTreeSet<WorkerId> = wrong.map(|result| result.worker).collect();
         let is_known_wrong = computed.is_forged || self.units.differs(unit, content);
         if is_known_wrong {
             wrong.extend(self.units.found_by(unit));
@@ -395,8 +382,8 @@ impl<T: PlanTypes> Plan<T> {
         let finders = UnitFinders::default();
         self.units.set_known(unit, content, finders.clone());
         match self.units.state(unit) {
-            State::Committed => self.confirm(&[unit]),
-            State::Ready => {
+            State::Done => self.confirm(&[unit]),
+            State::Open => {
                 self.end_work_on(unit);
                 let location = computed.location;
                 self.begin_write(vec![FoundUnit {
@@ -408,7 +395,6 @@ impl<T: PlanTypes> Plan<T> {
             // Nothing to commit now. The content is kept above, and any later result must equal it.
             State::Blocked | State::Writing(_) => {}
         }
-        self.update_offer(unit);
     }
 }
 
@@ -434,18 +420,9 @@ impl<T: PlanTypes> Plan<T> {
             name,
             reason,
         }));
-        let mut units = self.units.remove_finder(party);
-        self.results.pending.retain(|&unit, pending| {
-            let before = pending.len();
-            pending.retain(|pending| !party.includes(pending.worker));
-            units.extend((pending.len() < before).then_some(unit));
-            !pending.is_empty()
-        });
+        self.units.remove_finder(party);
         for (.., finders) in &mut self.ending.shards_before {
             finders.workers.retain(|&finder| !party.includes(finder));
-        }
-        for unit in units {
-            self.update_offer(unit);
         }
         for worker in self.workers.of(party) {
             self.on_left(worker);
@@ -464,79 +441,67 @@ impl<T: PlanTypes> Plan<T> {
         while let Some(&lease) = self.leases.all.keys().next() {
             self.end_lease(lease, None);
         }
-        let pending = std::mem::take(&mut self.results.pending);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
-        self.arbitrations.undecided.retain(|&priority, _| {
-            let unit = unit_at(priority);
-            matches!(unit, Unit::Range(_)) && !is_one.contains(&unit)
-        });
-        let under_way = self.arbitrations.under_way.values_mut();
-        under_way.for_each(|is_stale| *is_stale = true);
+        for (unit, is_stale) in &mut self.arbitrations.under_way {
+            *is_stale |= matches!(unit, Unit::Shard(_)) || is_one.contains(unit);
+        }
         self.drop_shards();
         for &unit in &follows {
             self.units.revert(unit);
             self.units.forget(unit);
         }
-        for unit in pending.into_keys().chain(follows) {
-            self.update_offer(unit);
-        }
-        self.update_check_offers();
+        self.touch_checks();
     }
 
-    pub(super) fn on_lost(&mut self, head: Head, digest: Digest) {
+    pub(super) fn on_lost(&mut self, records: &[(Head, Digest)]) {
         // When all shards are written, records are not needed any more.
         let is_over = self.is_faulty() || self.phase == Phase::Finished || self.ending.is_under_way;
-        let unit = Unit::Range(head);
-        let content = self.units.content(unit).map(|content| content.digest);
-        if is_over || !self.units.is_committed(unit) || content != Some(digest) {
+        let has_digest = |&(head, digest): &(Head, Digest)| {
+            let unit = Unit::Range(head);
+            let content = self.units.content(unit);
+            self.units.is_done(unit) && content.is_some_and(|content| content.digest == digest)
+        };
+        let lost = records.iter().copied().filter(has_digest);
+        let lost: BTreeSet<Unit> = lost.map(|(head, _)| Unit::Range(head)).collect();
+        if is_over || lost.is_empty() {
             return;
         }
-        self.actions.push(Action::Write(Write::Lose { head }));
-        // All leases are searched, not only those in the queue entry of the unit: a lease under which the range was
-        // computed before still stands if other units of the lease are not done.
-        let leases = self.leases.all.iter();
-        let leases = leases.filter(|(_, lease)| lease.work.contains(unit));
-        for lease in leases.map(|(&id, _)| id).collect::<Vec<_>>() {
-            self.end_lease(lease, None);
+        // Also a lease under which a range was computed before, and that stands for other units, is of no use.
+        self.end_leases_with(|_, unit| lost.contains(&unit));
+        for &unit in &lost {
+            let head = Head(priority(unit).1);
+            self.actions.push(Action::Write(Write::Lose { head }));
+            self.units.revert(unit);
         }
-        self.units.revert(unit);
-        self.block_dependants(head);
-        self.update_check_offers();
-        let times = self.units.count_losses(unit, 1);
-        // A worker may store bytes that are no record, every time. The coordinator stores a good record.
-        if times > self.settings.failures_max {
-            self.take_over(unit, Cause::Recompute);
+        self.block_dependants();
+        for &unit in &lost {
+            let times = self.units.count_losses(unit, 1);
+            // A worker may store bytes that are no record, every time. The coordinator stores a good record.
+            if times > self.settings.failures_max {
+                self.take_over(unit, Cause::Recompute);
+            }
+            if times > self.settings.failures_max + 1 {
+                let head = Head(priority(unit).1);
+                self.stop(StopReason::Lost { head, times });
+            }
         }
-        self.update_offer(unit);
-        if times > self.settings.failures_max + 1 {
-            self.stop(StopReason::Lost { head, times });
-        }
+        self.touch_checks();
     }
 
-    /// Ends the work on ranges that depend on a range whose record is lost: if they are not done, they wait for it.
-    fn block_dependants(&mut self, head: Head) {
-        let range_bits = self.settings.range_bits;
-        let depends_on_it = |unit: &Unit| match *unit {
-            Unit::Range(other) => depends_on(other, head, range_bits),
-            Unit::Shard(_) => true,
+    /// Ends the work on ranges of which a source is lost: if they are not done, they wait for it.
+    fn block_dependants(&mut self) {
+        let is_blocked = |units: &Units<T::Location>, unit| {
+            matches!(unit, Unit::Range(_)) && !units.has_sources(unit)
         };
-        // An arbitration that depends on the range may fail, as the record is lost. So the outcome does not count, and
-        // the arbitration is tried again.
-        for (unit, is_stale) in &mut self.arbitrations.under_way {
-            *is_stale |= depends_on_it(unit);
+        self.end_leases_with(is_blocked);
+        // What the coordinator computes from it may fail, so the outcome does not count, and it is tried again.
+        for (&unit, is_stale) in &mut self.arbitrations.under_way {
+            *is_stale |= !self.units.has_sources(unit);
         }
-        let fresh = self.queue.fresh.all.iter().copied().map(unit_at);
-        let ready = fresh
-            .chain(self.queue.units())
-            .chain(self.arbitrations.units());
-        let ranges = ready.filter(|unit| matches!(unit, Unit::Range(_)));
-        let dependants: BTreeSet<Unit> = ranges.filter(depends_on_it).collect();
-        for unit in dependants {
-            self.end_leases_on(unit);
-            if self.units.state(unit) == State::Ready {
+        for unit in self.units.all_ranges() {
+            if self.units.state(unit) == State::Open && is_blocked(&self.units, unit) {
                 self.units.revert(unit);
             }
-            self.update_offer(unit);
         }
     }
 }

@@ -24,7 +24,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     fn assert_shards(&self) {
-        let is_done = |&unit: &Unit| self.units.is_committed(unit);
+        let is_done = |&unit: &Unit| self.units.is_done(unit);
         let done = self.units.shards().filter(is_done).count();
         assert_eq!(self.units.shards_done, done as u64);
         let mut shards = self.units.shards();
@@ -37,11 +37,11 @@ impl<T: PlanTypes> Plan<T> {
     /// Each lease is listed at its worker and at those of its units that are open.
     fn assert_leases(&self) {
         let mut of_units: BTreeMap<LeaseId, usize> = BTreeMap::new();
-        for unit in self.queue.units() {
-            let is_open = matches!(self.units.state(unit), State::Ready | State::Committed);
-            let entry = self.queue.get(unit).expect("it is opened");
-            assert!(is_open || entry.leases.is_empty(), "{unit} is leased");
-            for &(lease, holder) in &entry.leases {
+        for unit in self.all_units() {
+            let is_open = matches!(self.units.state(unit), State::Open | State::Done);
+            let of_unit = self.units.leases(unit);
+            assert!(is_open || of_unit.is_empty(), "{unit} is leased");
+            for &(lease, holder) in of_unit {
                 assert_eq!(self.leases.all[&lease].worker, holder);
                 let is_shard = matches!(unit, Unit::Shard(_));
                 assert!(
@@ -62,8 +62,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     fn assert_checks(&self) {
-        let is_owing =
-            |unit: &Unit| self.units.state(*unit) == State::Committed && self.debt(*unit).is_some();
+        let is_owing = |unit: &Unit| self.units.is_done(*unit) && self.debt(*unit).is_some();
         let owing = self.all_units().filter(is_owing).count();
         assert_eq!(owing, self.checks.open.len());
     }
@@ -84,15 +83,11 @@ impl<T: PlanTypes> Plan<T> {
             }
         }
         self.queue.fresh.check(|worker| self.is_present(worker));
-        for unit in self.units.all_ranges() {
-            let is_open =
-                self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit);
-            let is_untouched =
-                self.queue.leases(unit).is_empty() && self.results.pending(unit).is_empty();
-            let is_fresh = self.queue.fresh.all.contains(&priority(unit));
-            assert_eq!(is_fresh, is_open && is_untouched, "{unit}");
+        for unit in self.all_units() {
+            assert_eq!(self.queue.offer(unit), self.offer(unit), "{unit}");
+            let is_undecided = self.arbitrations.undecided.contains(&priority(unit));
+            assert_eq!(is_undecided, self.units.cause(unit).is_some(), "{unit}");
+            assert!(!self.units.is_disputed(unit) || is_undecided, "{unit}");
         }
-        let mut pending = self.results.pending.values();
-        assert!(pending.all(|pending| !pending.is_empty()));
     }
 }

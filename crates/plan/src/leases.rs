@@ -7,6 +7,7 @@ use super::checks::Cause;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{PlanTypes, Task, Work};
 use super::reasons::Failure;
+use super::units::Units;
 
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -48,16 +49,28 @@ impl Leases {
 impl<T: PlanTypes> Plan<T> {
     /// Leases units to a worker: ranges of one layer, or one shard.
     pub(super) fn lease(&mut self, worker: WorkerId, units: &[Unit]) -> Task {
-        let attempt = self.queue.failed_attempts(units[0]).saturating_add(1);
+        let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
         let work = self.work(units);
+        let lease = self.begin_lease(worker, work.clone());
+        for &unit in units {
+            self.units.work_mut(unit).leases.push((lease, worker));
+        }
+        Task {
+            lease,
+            attempt,
+            work,
+        }
+    }
+
+    fn begin_lease(&mut self, worker: WorkerId, work: Work) -> LeaseId {
         let id = LeaseId(self.leases.next);
         self.leases.next += 1;
         let deadline = self.now.plus(self.settings.lease_ms);
         let slow_at = self.now.plus(self.settings.straggler_ms);
         let lease = Lease {
             worker,
-            work: work.clone(),
-            open_units: units.len(),
+            open_units: work.units().count(),
+            work,
             deadline,
             slow_at,
             is_slow: false,
@@ -67,28 +80,27 @@ impl<T: PlanTypes> Plan<T> {
         self.leases.slow_at.insert((slow_at, id));
         self.workers.get_mut(worker).leases.insert(id);
         self.update_waiter(worker);
-        for &unit in units {
-            self.queue.entry(unit).leases.push((id, worker));
-            self.update_offer(unit);
-        }
-        Task {
-            lease: id,
-            attempt,
-            work,
-        }
+        id
     }
 
     /// Leases units to a worker, whoever else may have them. For tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend_leased(&mut self, worker: WorkerId, units: &[Unit]) -> LeaseId {
-        self.lease(worker, units).lease
+        let lease = self.lease(worker, units).lease;
+        self.update_offers();
+        lease
     }
 
-    /// Makes this lease count for writing this shard, too. For tests.
+    /// Lets a worker write this shard, which need not be there. For tests.
     #[cfg(any(test, feature = "testing"))]
-    pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
-        let entry = self.queue.entry(Unit::Shard(shard));
-        entry.leases.push((lease, worker));
+    pub fn pretend_writing(&mut self, worker: WorkerId, shard: u32) {
+        let work = Work::Merge {
+            shard,
+            head: chomp_table::Head(0),
+            skip: 0,
+            is_check: false,
+        };
+        self.begin_lease(worker, work);
     }
 
     /// Renews the leases that the worker holds. Returns the others, on which work is of no use any more.
@@ -146,9 +158,7 @@ impl<T: PlanTypes> Plan<T> {
             self.leases.slow_at.pop_first();
             let lease = self.leases.all.get_mut(&id).expect("it stands");
             lease.is_slow = true;
-            for unit in lease.work.units().collect::<Vec<_>>() {
-                self.update_offer(unit);
-            }
+            self.units.touch(lease.work.units());
         }
     }
 
@@ -166,9 +176,14 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Whether a worker may write the file of a shard: it holds a lease for that.
     pub fn may_write(&self, worker: WorkerId, shard: u32) -> bool {
-        let leases = self.queue.leases(Unit::Shard(shard)).iter();
-        let mut works = leases.filter_map(|&(lease, _)| self.work_of(worker, lease));
-        works.any(|work| !matches!(work, Work::Merge { is_check: true, .. }))
+        let leases = self.workers.by_id.get(&worker).map(|worker| &worker.leases);
+        let mut works = leases
+            .into_iter()
+            .flatten()
+            .map(|id| &self.leases.all[id].work);
+        works.any(|work| {
+            matches!(*work, Work::Merge { shard: number, is_check: false, .. } if number == shard)
+        })
     }
 
     /// Units that are not done are offered again, with one more failed attempt if the lease failed.
@@ -178,40 +193,48 @@ impl<T: PlanTypes> Plan<T> {
             worker.progress.failures += u64::from(failure.is_some());
         }
         for unit in lease.work.units() {
-            if !self.queue.is_leased(unit, id) {
+            if !self.units.leases(unit).iter().any(|&(one, _)| one == id) {
                 continue;
             }
-            let entry = self.queue.entry(unit);
-            entry.leases.retain(|&(lease, _)| lease != id);
+            let work = self.units.work_mut(unit);
+            work.leases.retain(|&(lease, _)| lease != id);
             match failure {
                 None => {}
-                Some(Failure::Expired { .. }) => entry.expiries += 1,
-                Some(_) => entry.failures += 1,
+                Some(Failure::Expired { .. }) => work.expiries += 1,
+                Some(_) => work.failures += 1,
             }
-            let failed_often = entry.expiries >= self.settings.expiries_max
-                || entry.failures >= self.settings.failures_max;
+            let failed_often = work.expiries >= self.settings.expiries_max
+                || work.failures >= self.settings.failures_max;
             if let Some(failure) = failure.filter(|_| failed_often && !self.is_faulty()) {
-                let attempts = self.queue.failed_attempts(unit);
+                let attempts = self.units.failed_attempts(unit);
                 self.take_over(unit, Cause::Failed(attempts, failure.clone()));
             }
-            self.update_offer(unit);
         }
     }
 
     /// Ends all leases on a unit, each as a whole.
     pub(super) fn end_leases_on(&mut self, unit: Unit) {
-        for (lease, _) in self.queue.leases(unit).to_vec() {
+        for (lease, _) in self.units.leases(unit).to_vec() {
             self.end_lease(lease, None);
         }
     }
 
-    /// Ends all work on a unit that is found, or needs no more checks. The caller has to update the offer of the unit
-    /// next.
+    /// Ends all leases that have such a unit, each as a whole.
+    pub(super) fn end_leases_with(&mut self, is_one: impl Fn(&Units<T::Location>, Unit) -> bool) {
+        let leases = self.leases.all.iter();
+        let ends = |lease: &Lease| lease.work.units().any(|unit| is_one(&self.units, unit));
+        let ending = leases.filter(|(_, lease)| ends(lease));
+        for lease in ending.map(|(&id, _)| id).collect::<Vec<_>>() {
+            self.end_lease(lease, None);
+        }
+    }
+
+    /// Ends all work on a unit that is found, or needs no more checks.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
-        self.results.pending.remove(&unit);
-        let entry = self.queue.entry(unit);
-        (entry.expiries, entry.failures) = (0, 0);
-        for (id, _) in std::mem::take(&mut entry.leases) {
+        let work = self.units.work_mut(unit);
+        (work.expiries, work.failures) = (0, 0);
+        work.results.clear();
+        for (id, _) in std::mem::take(&mut work.leases) {
             let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;
             if lease.open_units == 0 {

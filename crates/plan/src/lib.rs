@@ -8,7 +8,7 @@
 //! | modules | what they have |
 //! |---|---|
 //! | `messages`, `ids`, `reasons`, `settings` | events and actions |
-//! | `units`, `ranges` | the state of each unit, and what is known of it |
+//! | `units`, `ranges` | the table of units: all that is known of each, and done about it |
 //! | `queue`, `regions`, `offers` | which unit is offered to which workers |
 //! | `workers`, `requests`, `leases` | which worker waits for a task or has one, and for how long |
 //! | `results` | how a result is used, and how a unit becomes done |
@@ -21,11 +21,15 @@
 //! [units](Unit), and the plan does the same with both:
 //!
 //! ```text
-//!   blocked ── its sources are committed ──> ready ── enough equal results ──> writing ── durable ──> committed
-//!      ^                                       ^                                                        │
-//!      │                                       └─────────────── its record is lost ─────────────────────┤
-//!      └──────────────────────────────── a range that it depends on was wrong ──────────────────────────┘
+//!   blocked ── its sources are done ──> open ── enough equal results ──> writing ── durable ──> done
+//!      ^                                  ^                                                      │
+//!      │                                  └─────────────── its record is lost ───────────────────┤
+//!      └─────────────────────────── a range that it depends on was wrong ────────────────────────┘
 //! ```
+//!
+//! The entry of a unit in the table says where it is, which results wait, and who has it leased. What else the plan
+//! keeps (offers, open checks, deadlines) follows from the entries, and only finds units fast. An event changes
+//! entries; at its end the rest is computed again for the units that changed.
 //!
 //! # What always holds
 //!
@@ -105,7 +109,7 @@ use leases::Leases;
 use publication::Ending;
 use queue::Queue;
 use requests::Review;
-use results::Results;
+use results::Writes;
 use units::Units;
 use workers::Workers;
 
@@ -125,16 +129,18 @@ pub enum Phase {
 pub struct Plan<T: PlanTypes> {
     settings: Settings,
     phase: Phase,
-    units: Units,
+    units: Units<T::Location>,
     queue: Queue,
     leases: Leases,
     workers: Workers,
     requests: BTreeMap<RequestId, (WorkerId, T::LeaseResponder)>,
     review: Review,
-    results: Results<T>,
+    writes: Writes<T>,
     checks: Checks,
     arbitrations: Arbitrations,
     ending: Ending,
+    /// Whether shards may be merged, as their offers have it.
+    could_merge: bool,
     /// The time of the latest event.
     now: Millis,
     actions: Vec<Action<T>>,
@@ -147,9 +153,6 @@ impl<T: PlanTypes> Plan<T> {
         let mut plan = Plan::empty(settings)?;
         plan.recall(past)?;
         plan.units.begin();
-        for unit in plan.units.all_ranges() {
-            plan.update_offer(unit);
-        }
         let actions = plan.advance();
         Ok((plan, actions))
     }
@@ -159,7 +162,7 @@ impl<T: PlanTypes> Plan<T> {
     pub fn of_published(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
         let mut plan = Plan::empty(settings)?;
         for unit in plan.units.all_ranges() {
-            plan.units.mark_committed(unit);
+            plan.units.mark_done(unit);
         }
         plan.units.begin();
         plan.units.ranges.losing = losing;
@@ -177,10 +180,11 @@ impl<T: PlanTypes> Plan<T> {
             workers: Workers::default(),
             requests: BTreeMap::new(),
             review: Review::default(),
-            results: Results::new(),
+            writes: Writes::new(),
             checks: Checks::default(),
             arbitrations: Arbitrations::default(),
             ending: Ending::default(),
+            could_merge: false,
             now: Millis::default(),
             actions: Vec::new(),
             settings,
@@ -222,7 +226,7 @@ impl<T: PlanTypes> Plan<T> {
                 lease,
                 failure,
             } => self.on_returned(worker, lease, failure),
-            Event::Lost { head, digest } => self.on_lost(head, digest),
+            Event::Lost { records } => self.on_lost(&records),
             Event::Revoked { participant } => self.on_revoked(participant),
             Event::Computed { unit, outcome } => self.on_computed(unit, outcome),
             Event::Written { write, outcome } => self.on_written(write, outcome),
@@ -241,8 +245,10 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     fn advance(&mut self) -> Vec<Action<T>> {
+        self.update_offers();
         self.advance_arbitrations();
         self.advance_publication();
+        self.update_offers();
         self.answer_requests();
         std::mem::take(&mut self.actions)
     }
@@ -266,7 +272,7 @@ impl<T: PlanTypes> Plan<T> {
     /// shuts down may end then.
     pub fn has_nothing_under_way(&self) -> bool {
         self.leases.all.is_empty()
-            && !self.results.is_writing()
+            && !self.writes.is_writing()
             && self.arbitrations.under_way.is_empty()
             && !self.ending.is_under_way
     }
@@ -289,7 +295,7 @@ impl<T: PlanTypes> Plan<T> {
             work_done,
             publication_work: ranges.cost.publication,
             leases: self.leases.all.len() as u64,
-            results_waiting: self.results.unanswered_count() as u64,
+            results_waiting: self.writes.unanswered_count() as u64,
             checks_waiting: self.checks.open.len() as u64,
             arbitrations: self.arbitrations.undecided.len() as u64,
             workers: self.workers.by_id.len() as u64,
@@ -299,8 +305,7 @@ impl<T: PlanTypes> Plan<T> {
     /// The locations of the pending results: those that count only once enough participants have found the same
     /// content.
     pub fn pending_locations(&self) -> impl Iterator<Item = &T::Location> {
-        let pending = self.results.pending.values().flatten();
-        pending.map(|pending| &pending.location)
+        self.units.all_results().map(|result| &result.location)
     }
 
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
@@ -322,7 +327,7 @@ impl<T: PlanTypes> Plan<T> {
                 "the coordinator computes ranges or shards itself, since results differ or nobody else does: {} of them",
                 self.arbitrations.undecided.len()
             )),
-            Phase::Running if self.results.is_writing() => None,
+            Phase::Running if self.writes.is_writing() => None,
             Phase::Running if self.workers.by_id.is_empty() => Some(NO_WORKER.to_owned()),
             Phase::Running
                 if self.workers.count_by_participant.len() < replicas as usize

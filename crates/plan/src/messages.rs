@@ -56,9 +56,9 @@ pub enum Event<T: PlanTypes> {
         lease: LeaseId,
         failure: Option<String>,
     },
-    /// The record of a committed range, with this digest, cannot be read. Of no effect if the range is not committed,
-    /// or with another digest.
-    Lost { head: Head, digest: Digest },
+    /// The records of these ranges, with these digests, cannot be read. Of no effect on a range that is not done, or has
+    /// another digest.
+    Lost { records: Vec<(Head, Digest)> },
     /// The owner takes back the credential of a participant, which is out then: units that it alone found are checked.
     Revoked { participant: ParticipantId },
     /// [`Action::Compute`] is done. If a record was missing, [`Event::Lost`] has to come before the failure.

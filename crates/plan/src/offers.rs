@@ -19,33 +19,43 @@ const ALONE_AFTER: u32 = 2;
 const BITS_IN_QUARTER_MIN: u32 = 12;
 
 impl<T: PlanTypes> Plan<T> {
-    /// Offers a unit to the workers whose result would count, or to nobody if there are none.
-    pub(super) fn update_offer(&mut self, unit: Unit) {
-        self.note_check(unit);
-        let offer = self.offer(unit);
-        if self.queue.set_offer(unit, offer) {
-            self.review.is_due = true;
-            let assignee = self.queue.fresh.assignee(priority(unit));
-            self.review.workers.extend(assignee);
+    /// Offers each unit that has changed to the workers whose result would count, or to nobody if there are none.
+    pub(super) fn update_offers(&mut self) {
+        loop {
+            for unit in self.units.take_changed() {
+                self.note_check(unit);
+                self.arbitrations.note(unit, self.units.cause(unit));
+                let offer = self.offer(unit);
+                if self.queue.set_offer(unit, offer) {
+                    self.review.is_due = true;
+                    let assignee = self.queue.fresh.assignee(priority(unit));
+                    self.review.workers.extend(assignee);
+                }
+            }
+            let may_merge = self.may_merge();
+            if std::mem::replace(&mut self.could_merge, may_merge) == may_merge {
+                return;
+            }
+            self.units.touch(self.units.shards());
         }
     }
 
     /// The kind of the offer of a unit, and the parties that may not have it: those that found it or hold it. If these
     /// parties are enough, but some of their leases are slow, the unit is offered to every worker that has no lease on
     /// it and whose party has not found it.
-    fn offer(&self, unit: Unit) -> Option<Offer> {
-        let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
-        if !self.units.contains(unit) || self.arbitrations.contains(unit) || is_held_back {
+    pub(super) fn offer(&self, unit: Unit) -> Option<Offer> {
+        let is_held_back = matches!(unit, Unit::Shard(_)) && !self.could_merge;
+        if !self.units.contains(unit) || self.units.cause(unit).is_some() || is_held_back {
             return None;
         }
         let party = |worker| self.party_of(worker);
-        let pending = self.results.pending(unit).iter();
+        let pending = self.units.results(unit).iter();
         let (kind, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
-            State::Ready => {
+            State::Open => {
                 let finders = pending.map(|pending| party(pending.worker)).collect();
                 (OfferKind::Work, finders, self.participants_needed(unit))
             }
-            State::Committed if self.debt(unit).is_some() && self.units.has_sources(unit) => {
+            State::Done if self.debt(unit).is_some() && self.units.has_sources(unit) => {
                 let finders = self.units.found_by(unit).iter().copied().map(party);
                 let finders: BTreeSet<Party> = finders.collect();
                 let needed = finders.len() + 1;
@@ -53,7 +63,7 @@ impl<T: PlanTypes> Plan<T> {
             }
             _ => return None,
         };
-        let leases = self.queue.leases(unit);
+        let leases = self.units.leases(unit);
         let holders = leases.iter().map(|&(_, holder)| party(holder));
         let excluded: BTreeSet<Party> = finders.iter().copied().chain(holders).collect();
         let (layer, _) = priority(unit);
@@ -75,7 +85,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     pub(super) fn work(&self, units: &[Unit]) -> Work {
-        let is_check = self.units.state(units[0]) == State::Committed;
+        let is_check = self.units.state(units[0]) == State::Done;
         if let Unit::Shard(shard) = units[0] {
             let (head, skip) = self.units.start(shard);
             return Work::Merge {
@@ -107,8 +117,8 @@ impl<T: PlanTypes> Plan<T> {
         };
         let mut units = units.or_else(|| find(OfferKind::Slow))?;
         let kind = |unit: &Unit| {
-            let is_check = self.units.is_committed(*unit);
-            (self.queue.failed_attempts(*unit), is_check)
+            let is_check = self.units.is_done(*unit);
+            (self.units.failed_attempts(*unit), is_check)
         };
         let first = kind(&units[0]);
         if first.0 >= ALONE_AFTER {

@@ -47,7 +47,7 @@ impl<T: PlanTypes> Plan<T> {
                 }
                 self.units.set_known(unit, content, finders);
                 if is_durable {
-                    self.units.mark_committed(unit);
+                    self.units.mark_done(unit);
                 }
             }
             if !is_durable {

@@ -53,24 +53,18 @@ impl<T: PlanTypes> Plan<T> {
             if self.units.contains(unit) {
                 let content = Content::of_shard(digest);
                 self.units.set_known(unit, content, finders);
-                self.units.mark_committed(unit);
+                self.units.mark_done(unit);
             }
-        }
-        for unit in self.units.shards() {
-            self.update_offer(unit);
         }
     }
 
     /// Forgets the shards: some range is not what it was when they were merged.
     pub(super) fn drop_shards(&mut self) {
         self.ending.shards_before.clear();
-        let shards = self.units.shards();
-        self.units.drop_shards();
-        for unit in shards {
+        for unit in self.units.shards() {
             self.end_leases_on(unit);
-            self.end_work_on(unit);
-            self.update_offer(unit);
         }
+        self.units.drop_shards();
     }
 
     /// The first of the ranges at the end of the table whose records are not needed: durable shards have their words,
@@ -78,7 +72,7 @@ impl<T: PlanTypes> Plan<T> {
     /// job that the owner alone computes takes that risk, since it costs only time and saves space.
     pub fn first_unneeded_head(&self) -> Head {
         let is_done =
-            |unit: &Unit| self.units.is_committed(*unit) && self.units.has_no_foreign_finder(*unit);
+            |unit: &Unit| self.units.is_done(*unit) && self.units.has_no_foreign_finder(*unit);
         let done = self.units.shards().rev().take_while(is_done);
         let is_complete = self.units.ranges.is_complete() && self.has_nothing_to_recheck();
         match done.last() {
@@ -105,9 +99,7 @@ impl<T: PlanTypes> Plan<T> {
                 }
             }
             PublishOutcome::RecordsLost { records } => {
-                for (head, digest) in records {
-                    self.on_lost(head, digest);
-                }
+                self.on_lost(&records);
             }
             PublishOutcome::MergeAgain { shards } => {
                 for unit in shards.into_iter().map(Unit::Shard) {

@@ -1,4 +1,4 @@
-//! The queue: which units are offered to which workers, and what was done about each so far.
+//! The queue: which units are offered to which workers.
 //!
 //! Most ranges that are offered are *fresh*: any worker may have them, and [regions](super::regions) say which worker
 //! gets which. The other units are grouped by the parties that have found them or hold them, and so may not have
@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::checks::Debt;
-use super::ids::{LeaseId, Millis, Party, Unit, WorkerId};
+use super::ids::{Party, Unit, WorkerId};
 use super::regions::Fresh;
 use super::units::{priority, unit_at};
 
@@ -22,61 +21,24 @@ pub(super) enum OfferKind {
 /// The kind of an offer, the layer of the unit, and the parties that may not have it.
 pub(super) type Offer = (OfferKind, u32, Vec<Party>);
 
-/// The attempts at a unit that is not done, or that is checked.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct QueueEntry {
-    pub(super) leases: Vec<(LeaseId, WorkerId)>,
-    /// The failed attempts: leases that expired, and others.
-    pub(super) expiries: u32,
-    pub(super) failures: u32,
-    /// Why the unit is to be checked, and when the coordinator checks it if no worker has.
-    pub(super) debt: Option<(Debt, Millis)>,
-    offer: Option<Offer>,
-}
-
 #[derive(Debug)]
 pub(super) struct Queue {
-    entries: BTreeMap<Unit, QueueEntry>,
     pub(super) fresh: Fresh,
     /// The offered units that are not in `fresh`, by offer.
     groups: BTreeMap<Offer, BTreeSet<u64>>,
+    /// The same by unit.
+    offers: BTreeMap<Unit, Offer>,
     pub(super) offered_checks: u64,
 }
 
 impl Queue {
     pub(super) fn new(head_bits: u32) -> Queue {
         Queue {
-            entries: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
             groups: BTreeMap::new(),
+            offers: BTreeMap::new(),
             offered_checks: 0,
         }
-    }
-
-    pub(super) fn get(&self, unit: Unit) -> Option<&QueueEntry> {
-        self.entries.get(&unit)
-    }
-
-    /// The entry of a unit, which may be changed. The caller has to update the offer of the unit next.
-    pub(super) fn entry(&mut self, unit: Unit) -> &mut QueueEntry {
-        self.entries.entry(unit).or_default()
-    }
-
-    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.entries.keys().copied()
-    }
-
-    pub(super) fn leases(&self, unit: Unit) -> &[(LeaseId, WorkerId)] {
-        self.get(unit).map_or(&[], |entry| &entry.leases)
-    }
-
-    pub(super) fn is_leased(&self, unit: Unit, lease: LeaseId) -> bool {
-        self.leases(unit).iter().any(|&(id, _)| id == lease)
-    }
-
-    pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
-        let entry = self.get(unit);
-        entry.map_or(0, |entry| entry.expiries + entry.failures)
     }
 
     /// Offers a unit, or withdraws its offer. Returns whether workers may have it now that might not before.
@@ -85,10 +47,7 @@ impl Queue {
         let is_range = matches!(unit, Unit::Range(_));
         let is_fresh = is_range && offer == Some((OfferKind::Work, layer, Vec::new()));
         let was_fresh = self.fresh.remove((layer, number));
-        let before = self
-            .entries
-            .get_mut(&unit)
-            .and_then(|entry| entry.offer.take());
+        let before = self.offers.remove(&unit);
         let is_new = offer.is_some() && offer != before && !(is_fresh && was_fresh);
         if let Some(before) = before {
             let group = self.groups.get_mut(&before).expect("it is in its group");
@@ -104,12 +63,18 @@ impl Queue {
             let group = self.groups.entry(offer.clone()).or_default();
             group.insert(number);
             self.offered_checks += u64::from(offer.0 == OfferKind::Checks);
-            self.entry(unit).offer = Some(offer);
-        }
-        if self.get(unit) == Some(&QueueEntry::default()) {
-            self.entries.remove(&unit);
+            self.offers.insert(unit, offer);
         }
         is_new
+    }
+
+    /// The offer of a unit.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn offer(&self, unit: Unit) -> Option<Offer> {
+        let priority = priority(unit);
+        let is_fresh = self.fresh.all.contains(&priority);
+        let fresh = is_fresh.then(|| (OfferKind::Work, priority.0, Vec::new()));
+        fresh.or_else(|| self.offers.get(&unit).cloned())
     }
 
     /// The groups of this kind of offer, ascending by layer.

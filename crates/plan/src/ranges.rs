@@ -5,7 +5,7 @@
 //! highest layer; if there is none, the range is ready. So each range looks at its sources a few times in all. The
 //! watchers of a range are a list through `next_watcher`.
 //!
-//! About 110 bytes a range, with its [entry](super::units): 115 MB for the million ranges of 20 head bits.
+//! About 120 bytes a range, with its [entry](super::units): 125 MB for the million ranges of 20 head bits.
 
 use chomp_table::{Head, RangeBits, head, sources};
 
@@ -210,9 +210,9 @@ impl Ranges {
         for head in heads() {
             let ready = self.has_all_sources(head);
             let state = state(head);
-            assert_eq!(self.is_committed(head), state == State::Committed);
+            assert_eq!(self.is_committed(head), state == State::Done);
             // A committed range may be there without its sources: they may have been lost since.
-            assert!(ready || state != State::Ready, "{head} is not ready");
+            assert!(ready || state != State::Open, "{head} is not ready");
             assert!(
                 !ready || state != State::Blocked,
                 "{head} could be computed"

@@ -29,8 +29,6 @@ pub(super) struct Review {
     pub(super) workers: BTreeSet<WorkerId>,
     /// Whether some other request may have a task now that had none at the last review.
     pub(super) is_due: bool,
-    /// Whether shards could be merged at the last review.
-    could_merge: bool,
 }
 
 impl<T: PlanTypes> Plan<T> {
@@ -131,12 +129,6 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     fn review_requests(&mut self) {
-        let may_merge = self.may_merge();
-        if std::mem::replace(&mut self.review.could_merge, may_merge) != may_merge {
-            for unit in self.units.shards() {
-                self.update_offer(unit);
-            }
-        }
         while let Some(worker) = self.review.workers.pop_first() {
             while let Some(entry) = self.workers.by_id.get(&worker)
                 && let Some(&request) = entry.requests.first()
@@ -160,6 +152,7 @@ impl<T: PlanTypes> Plan<T> {
             return false;
         };
         let task = self.lease(worker, &units);
+        self.update_offers();
         self.answer(request, LeaseAnswer::Task(task));
         true
     }

@@ -15,14 +15,7 @@ use super::checks::Cause;
 use super::ids::{LeaseId, Unit, WorkerId, WriteId};
 use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
-use super::units::{Content, State, UnitFinders, participants};
-
-#[derive(Clone, Debug)]
-pub(super) struct PendingResult<P> {
-    pub(super) worker: WorkerId,
-    pub(super) content: Content,
-    pub(super) location: P,
-}
+use super::units::{Content, PendingResult, State, UnitFinders, participants};
 
 /// A commit that is being written, and the results that are answered when it is durable, with the answers.
 #[derive(Debug)]
@@ -32,32 +25,26 @@ struct PendingWrite<R> {
 }
 
 #[derive(Debug)]
-pub(super) struct Results<T: PlanTypes> {
-    /// Results that do not count yet: too few participants have found the same content, or the contents differ.
-    pub(super) pending: BTreeMap<Unit, Vec<PendingResult<T::Location>>>,
-    writes: BTreeMap<WriteId, PendingWrite<T::VerdictResponder>>,
-    last_write: WriteId,
+pub(super) struct Writes<T: PlanTypes> {
+    under_way: BTreeMap<WriteId, PendingWrite<T::VerdictResponder>>,
+    last: WriteId,
 }
 
-impl<T: PlanTypes> Results<T> {
-    pub(super) fn new() -> Results<T> {
-        Results {
-            pending: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            last_write: WriteId(0),
+impl<T: PlanTypes> Writes<T> {
+    pub(super) fn new() -> Writes<T> {
+        Writes {
+            under_way: BTreeMap::new(),
+            last: WriteId(0),
         }
     }
 
-    pub(super) fn pending(&self, unit: Unit) -> &[PendingResult<T::Location>] {
-        self.pending.get(&unit).map_or(&[], Vec::as_slice)
-    }
-
     pub(super) fn is_writing(&self) -> bool {
-        !self.writes.is_empty()
+        !self.under_way.is_empty()
     }
 
     pub(super) fn unanswered_count(&self) -> usize {
-        self.writes.values().map(|write| write.results.len()).sum()
+        let writes = self.under_way.values();
+        writes.map(|write| write.results.len()).sum()
     }
 }
 
@@ -146,12 +133,12 @@ impl<T: PlanTypes> Plan<T> {
             let is_equal = self.units.content(unit) == Some(content);
             match self.units.state(unit) {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
-                State::Committed if is_equal && is_leased && self.may_check(worker, unit) => {
+                State::Done if is_equal && is_leased && self.may_check(worker, unit) => {
                     self.units.add_finder(unit, worker);
                     self.workers.credit(worker, unit);
                     confirmed.push(unit);
                 }
-                State::Committed if is_equal => {}
+                State::Done if is_equal => {}
                 _ => {
                     self.add_pending_result(unit, worker, content, location);
                     let accepted = self.accept_content(unit);
@@ -172,7 +159,7 @@ impl<T: PlanTypes> Plan<T> {
         }
         // Writes become durable in their order, so the last one is enough.
         write = self.begin_write(found).or(write);
-        match write.and_then(|write| self.results.writes.get_mut(&write)) {
+        match write.and_then(|write| self.writes.under_way.get_mut(&write)) {
             Some(write) => write.results.push((responder, verdict)),
             None => self
                 .actions
@@ -189,16 +176,16 @@ impl<T: PlanTypes> Plan<T> {
         location: T::Location,
     ) {
         let party = self.party_of(worker);
-        let pending = self.results.pending.entry(unit).or_default();
-        let mut earlier = pending.iter();
+        let results = &mut self.units.work_mut(unit).results;
+        let mut earlier = results.iter();
         if !earlier.any(|it| party.includes(it.worker) && it.content == content) {
-            pending.push(PendingResult {
+            results.push(PendingResult {
                 worker,
                 content,
                 location,
             });
         }
-        if self.is_disputed(unit) {
+        if self.units.is_disputed(unit) {
             self.take_over(unit, Cause::Dispute);
         }
     }
@@ -213,8 +200,8 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Accepts the content of a unit once enough participants have found it. Returns the unit, to be written.
     fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
-        let is_open = self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit);
-        let pending = self.results.pending(unit);
+        let is_open = self.units.state(unit) == State::Open && self.units.cause(unit).is_none();
+        let pending = self.units.results(unit);
         let first = pending.first().filter(|_| is_open)?.clone();
         let mut workers: Vec<WorkerId> = pending.iter().map(|pending| pending.worker).collect();
         if participants(workers.iter().copied()).len() < self.participants_needed(unit) {
@@ -248,24 +235,23 @@ impl<T: PlanTypes> Plan<T> {
         if units.is_empty() {
             return None;
         }
-        self.results.last_write.0 += 1;
-        let write = self.results.last_write;
+        self.writes.last.0 += 1;
+        let write = self.writes.last;
         let pending = PendingWrite {
             units: units.iter().map(|found| found.unit).collect(),
             results: Vec::new(),
         };
         for &unit in &pending.units {
             self.units.set_state(unit, State::Writing(write));
-            self.queue.set_offer(unit, None);
         }
-        self.results.writes.insert(write, pending);
+        self.writes.under_way.insert(write, pending);
         let commit = Write::Commit { write, units };
         self.actions.push(Action::Write(commit));
         Some(write)
     }
 
     pub(super) fn on_written(&mut self, write: WriteId, outcome: Result<(), String>) {
-        let pending = self.results.writes.remove(&write);
+        let pending = self.writes.under_way.remove(&write);
         let PendingWrite { units, results } = pending.expect("the outcome of a write is told once");
         for unit in units {
             // The unit may have been withdrawn meanwhile.
@@ -274,9 +260,8 @@ impl<T: PlanTypes> Plan<T> {
             }
             match &outcome {
                 Ok(()) => self.on_committed(unit),
-                Err(_) => self.units.set_state(unit, State::Ready),
+                Err(_) => self.units.set_state(unit, State::Open),
             }
-            self.update_offer(unit);
         }
         for (responder, mut verdict) in results {
             if outcome.is_err() {
@@ -292,12 +277,10 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     fn on_committed(&mut self, unit: Unit) {
-        for ready in self.units.mark_committed(unit) {
-            self.update_offer(ready);
-        }
+        self.units.mark_done(unit);
         let may_matter = self.units.ranges.is_complete() || self.units.was_lost(unit);
         if matches!(unit, Unit::Range(_)) && may_matter {
-            self.update_check_offers();
+            self.touch_checks();
         }
     }
 }

@@ -225,6 +225,12 @@ impl Bench {
         self.handle(Event::Computed { unit, outcome });
     }
 
+    /// The record of a range with this content is lost.
+    fn loses(&mut self, head: u64, content: u8) {
+        let records = vec![(Head(head), range(head, content).digest)];
+        self.handle(Event::Lost { records });
+    }
+
     fn wait(&mut self, ms: u64) {
         self.now += ms;
         self.handle(Event::Tick);

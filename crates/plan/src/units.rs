@@ -1,14 +1,19 @@
-//! The units of a job, be it ranges or shards: the state of each, what is in it, and who found that.
+//! The units of a job, be it ranges or shards: one table, with all that is known of each and done about it.
 //!
 //! A content is known from the moment when enough participants have found it, even before it is durable, until it is
 //! withdrawn. A unit whose record is lost keeps its content: a new result has to be equal to it.
+//!
+//! The table notes which units change. [Offers](super::offers), open checks and all else that is kept to find units
+//! fast follow from their entries, and are computed again for these units once, at the end of an event.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 
 use chomp_table::{Digest, Head, RangeSummary};
 
-use super::ids::{ParticipantId, Party, Unit, WorkerId, WriteId};
+use super::checks::Cause;
+use super::ids::{LeaseId, ParticipantId, Party, Unit, WorkerId, WriteId};
 use super::ranges::Ranges;
 use super::reasons::PlanError;
 use super::settings::Settings;
@@ -40,12 +45,17 @@ pub(super) fn index(head: Head) -> usize {
     usize::try_from(head.0).expect("a head of the table, of at most HEAD_BITS_MAX bits")
 }
 
+/// How far a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
+    /// Some source is not done.
     Blocked,
-    Ready,
+    /// It may be computed, or is.
+    Open,
+    /// Its content is known, and on its way into the journal.
     Writing(WriteId),
-    Committed,
+    /// Its content is durable. It may be computed once more, as a check.
+    Done,
 }
 
 /// The content of a unit. Results are equal if the counts and the digest are: a worker may report wrong counts with the
@@ -101,45 +111,172 @@ static NOBODY: UnitFinders = UnitFinders {
     wanted: 0,
 };
 
+/// A result that does not count yet: too few participants have found the same content, or contents differ.
 #[derive(Clone, Debug)]
-struct Entry {
+pub(super) struct PendingResult<L> {
+    pub(super) worker: WorkerId,
+    pub(super) content: Content,
+    pub(super) location: L,
+}
+
+/// All about one unit.
+#[derive(Debug)]
+struct Entry<L> {
     state: State,
     known: Option<(Content, Arc<UnitFinders>)>,
+    /// Most units have none at most times.
+    work: Option<Box<UnitWork<L>>>,
+}
+
+/// The attempts at a unit that is not done, or that is checked.
+#[derive(Debug)]
+pub(super) struct UnitWork<L> {
+    pub(super) leases: Vec<(LeaseId, WorkerId)>,
+    /// The failed attempts: leases that expired, and others.
+    pub(super) expiries: u32,
+    pub(super) failures: u32,
+    pub(super) results: Vec<PendingResult<L>>,
+    /// Why the coordinator computes the unit itself, if it does: no worker gets it until that is done.
+    pub(super) cause: Option<Cause>,
+    /// How often its record or its file was lost since this coordinator took over, if ever.
+    pub(super) losses: Option<u32>,
+}
+
+impl<L> Entry<L> {
+    const fn new(state: State) -> Entry<L> {
+        Entry {
+            state,
+            known: None,
+            work: None,
+        }
+    }
+}
+
+impl<L> Default for UnitWork<L> {
+    fn default() -> UnitWork<L> {
+        UnitWork {
+            leases: Vec::new(),
+            expiries: 0,
+            failures: 0,
+            results: Vec::new(),
+            cause: None,
+            losses: None,
+        }
+    }
+}
+
+impl<L> UnitWork<L> {
+    fn is_empty(&self) -> bool {
+        let has_failed = self.expiries + self.failures > 0;
+        let is_idle = self.leases.is_empty() && self.results.is_empty() && !has_failed;
+        is_idle && self.cause.is_none() && self.losses.is_none()
+    }
 }
 
 #[derive(Debug)]
-pub(super) struct Units {
+pub(super) struct Units<L> {
     /// The ranges by head, then the shards by number.
-    table: Vec<Entry>,
+    table: Vec<Entry<L>>,
     pub(super) ranges: Ranges,
+    /// The units that changed since the last [`take_changed`](Self::take_changed).
+    changed: Vec<Unit>,
     /// Each value of `UnitFinders` once: many ranges have the same finders.
     distinct: BTreeSet<Arc<UnitFinders>>,
     /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
     starts: Vec<(Head, u64)>,
     pub(super) shards_done: u64,
-    losses: BTreeMap<Unit, u32>,
 }
 
-impl Units {
-    /// All ranges, each of them blocked: [`begin`](Self::begin) finds out which ones are ready.
-    pub(super) fn new(settings: &Settings) -> Result<Units, PlanError> {
+impl<L> Units<L> {
+    /// All ranges, each of them blocked: [`begin`](Self::begin) finds out which ones are open.
+    pub(super) fn new(settings: &Settings) -> Result<Units<L>, PlanError> {
         settings.validate()?;
         let ranges = Ranges::new(settings);
-        let blocked = Entry {
-            state: State::Blocked,
-            known: None,
-        };
+        let mut table = Vec::new();
+        table.resize_with(index(Head(ranges.count())), || Entry::new(State::Blocked));
         Ok(Units {
-            table: vec![blocked; index(Head(ranges.count()))],
+            table,
             ranges,
+            changed: Vec::new(),
             distinct: BTreeSet::new(),
             starts: Vec::new(),
             shards_done: 0,
-            losses: BTreeMap::new(),
         })
     }
 
-    /// Finds out which ranges are ready. The ranges that earlier coordinators committed have to be marked before.
+    /// The units that changed since the last call, ascending.
+    pub(super) fn take_changed(&mut self) -> Vec<Unit> {
+        let mut changed = mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        for &unit in &changed {
+            if self.contains(unit) {
+                let index = self.index(unit);
+                let work = &mut self.table[index].work;
+                work.take_if(|work| work.is_empty());
+            }
+        }
+        changed
+    }
+
+    /// Has everything that follows from these units be computed again, since it may depend on others that changed.
+    pub(super) fn touch(&mut self, units: impl IntoIterator<Item = Unit>) {
+        self.changed.extend(units);
+    }
+
+    fn entry(&self, unit: Unit) -> Option<&Entry<L>> {
+        self.contains(unit).then(|| &self.table[self.index(unit)])
+    }
+
+    fn entry_mut(&mut self, unit: Unit) -> &mut Entry<L> {
+        self.changed.push(unit);
+        let index = self.index(unit);
+        &mut self.table[index]
+    }
+
+    fn work(&self, unit: Unit) -> Option<&UnitWork<L>> {
+        self.entry(unit)?.work.as_deref()
+    }
+
+    pub(super) fn work_mut(&mut self, unit: Unit) -> &mut UnitWork<L> {
+        self.entry_mut(unit).work.get_or_insert_default()
+    }
+
+    pub(super) fn leases(&self, unit: Unit) -> &[(LeaseId, WorkerId)] {
+        self.work(unit).map_or(&[], |work| &work.leases)
+    }
+
+    pub(super) fn results(&self, unit: Unit) -> &[PendingResult<L>] {
+        self.work(unit).map_or(&[], |work| &work.results)
+    }
+
+    pub(super) fn all_results(&self) -> impl Iterator<Item = &PendingResult<L>> {
+        let works = self.table.iter().filter_map(|entry| entry.work.as_deref());
+        works.flat_map(|work| &work.results)
+    }
+
+    pub(super) fn cause(&self, unit: Unit) -> Option<&Cause> {
+        self.work(unit)?.cause.as_ref()
+    }
+
+    pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
+        let work = self.work(unit);
+        work.map_or(0, |work| work.expiries + work.failures)
+    }
+
+    pub(super) fn was_lost(&self, unit: Unit) -> bool {
+        self.work(unit).is_some_and(|work| work.losses.is_some())
+    }
+
+    /// Whether results for the unit differ from each other or from what is known.
+    pub(super) fn is_disputed(&self, unit: Unit) -> bool {
+        let results = self.results(unit).iter().map(|result| result.content);
+        let mut contents = self.content(unit).into_iter().chain(results);
+        let first = contents.next();
+        contents.any(|other| Some(other) != first)
+    }
+
+    /// Finds out which ranges are open. The ranges that earlier coordinators committed have to be marked before.
     pub(super) fn begin(&mut self) {
         self.ranges.begin();
         for head in (0..self.ranges.count()).map(Head) {
@@ -156,14 +293,14 @@ impl Units {
         }
     }
 
-    pub(super) fn all_ranges(&self) -> impl Iterator<Item = Unit> + use<> {
+    pub(super) fn all_ranges(&self) -> impl Iterator<Item = Unit> + use<L> {
         (0..self.ranges.count()).map(|head| Unit::Range(Head(head)))
     }
 
     /// All shards, once the table is cut.
     pub(super) fn shards(
         &self,
-    ) -> impl DoubleEndedIterator<Item = Unit> + ExactSizeIterator + use<> {
+    ) -> impl DoubleEndedIterator<Item = Unit> + ExactSizeIterator + use<L> {
         let count = u32::try_from(self.starts.len());
         let count = count.expect("a shard has 4,194,304 words, a table at most 2^51");
         (0..count).map(Unit::Shard)
@@ -181,15 +318,14 @@ impl Units {
     }
 
     pub(super) fn set_state(&mut self, unit: Unit, state: State) {
-        let index = self.index(unit);
-        self.table[index].state = state;
+        self.entry_mut(unit).state = state;
     }
 
-    pub(super) fn is_committed(&self, unit: Unit) -> bool {
-        self.contains(unit) && self.state(unit) == State::Committed
+    pub(super) fn is_done(&self, unit: Unit) -> bool {
+        self.contains(unit) && self.state(unit) == State::Done
     }
 
-    /// Whether everything that the unit depends on is committed.
+    /// Whether everything that the unit depends on is done.
     pub(super) fn has_sources(&self, unit: Unit) -> bool {
         match unit {
             Unit::Range(head) => self.ranges.has_all_sources(head),
@@ -198,18 +334,17 @@ impl Units {
     }
 
     fn known(&self, unit: Unit) -> Option<&(Content, Arc<UnitFinders>)> {
-        let entry = self.contains(unit).then(|| &self.table[self.index(unit)])?;
-        entry.known.as_ref()
+        self.entry(unit)?.known.as_ref()
     }
 
     pub(super) fn content(&self, unit: Unit) -> Option<Content> {
         self.known(unit).map(|&(content, _)| content)
     }
 
-    /// Whether this content of the unit is committed, or is being written.
+    /// Whether this content of the unit is done, or is being written.
     pub(super) fn is_found(&self, unit: Unit, content: Content) -> bool {
         let is_known = self.content(unit) == Some(content);
-        is_known && matches!(self.state(unit), State::Writing(_) | State::Committed)
+        is_known && matches!(self.state(unit), State::Writing(_) | State::Done)
     }
 
     /// Whether another content of this unit is known.
@@ -237,8 +372,18 @@ impl Units {
         let kept = self.distinct.get(&finders).cloned();
         let finders = kept.unwrap_or_else(|| Arc::new(finders));
         self.distinct.insert(Arc::clone(&finders));
-        let index = self.index(unit);
-        self.table[index].known = Some((content, finders));
+        self.replace_known(unit, Some((content, finders)));
+    }
+
+    /// Finders that no unit has any more are forgotten.
+    fn replace_known(&mut self, unit: Unit, known: Option<(Content, Arc<UnitFinders>)>) {
+        let before = mem::replace(&mut self.entry_mut(unit).known, known);
+        // One is here and one in the set.
+        if let Some((_, finders)) = before
+            && Arc::strong_count(&finders) == 2
+        {
+            self.distinct.remove(&finders);
+        }
     }
 
     pub(super) fn add_finder(&mut self, unit: Unit, worker: WorkerId) {
@@ -253,51 +398,52 @@ impl Units {
         }
     }
 
-    /// Removes a party from the finders of all units. Returns the units that it had found.
-    pub(super) fn remove_finder(&mut self, party: Party) -> Vec<Unit> {
-        let is_theirs = |unit: &Unit| {
-            let mut finders = self.found_by(*unit).iter();
-            finders.any(|&finder| party.includes(finder))
-        };
-        let units = self.all_ranges().chain(self.shards());
-        let units: Vec<Unit> = units.filter(is_theirs).collect();
-        for &unit in &units {
-            self.change_finders(unit, |finders| finders.retain(|&it| !party.includes(it)));
+    /// Removes a party from the finders of all units, and its results.
+    pub(super) fn remove_finder(&mut self, party: Party) {
+        for unit in self.all_ranges().chain(self.shards()) {
+            let mut finders = self.found_by(unit).iter();
+            if finders.any(|&finder| party.includes(finder)) {
+                self.change_finders(unit, |finders| finders.retain(|&it| !party.includes(it)));
+            }
+            let is_theirs = |result: &PendingResult<L>| party.includes(result.worker);
+            if self.results(unit).iter().any(is_theirs) {
+                self.work_mut(unit).results.retain(|it| !is_theirs(it));
+            }
         }
-        units
     }
 
+    /// Forgets the content of a unit, and all that was done about it.
     pub(super) fn forget(&mut self, unit: Unit) {
-        let index = self.index(unit);
-        self.table[index].known = None;
+        self.replace_known(unit, None);
+        self.entry_mut(unit).work = None;
     }
 
-    /// Marks a unit whose content is known as committed. Returns the ranges that became ready by this.
-    pub(super) fn mark_committed(&mut self, unit: Unit) -> Vec<Unit> {
-        self.set_state(unit, State::Committed);
+    /// Marks a unit whose content is known as done, which opens ranges that depend on it.
+    pub(super) fn mark_done(&mut self, unit: Unit) {
+        self.set_state(unit, State::Done);
         let Unit::Range(head) = unit else {
             self.shards_done += 1;
-            return Vec::new();
+            return;
         };
         let losing = self.content(unit).map_or(0, |content| content.count);
-        let watchers = self.ranges.commit(head, losing).into_iter();
-        let ready = watchers.filter(|&head| self.watch(head));
-        ready.map(Unit::Range).collect()
+        for watcher in self.ranges.commit(head, losing) {
+            self.watch(watcher);
+        }
     }
 
-    /// Sets a unit back to ready, or a range that lacks a source to blocked. To be called when the content or the
-    /// record of the unit is gone, or when a source is not committed any more.
+    /// Sets a unit back to open, or a range that lacks a source to blocked. To be called when the content or the
+    /// record of the unit is gone, or when a source is not done any more.
     pub(super) fn revert(&mut self, unit: Unit) {
         let state = self.state(unit);
         match unit {
             Unit::Shard(_) => {
-                self.shards_done -= u64::from(state == State::Committed);
-                self.set_state(unit, State::Ready);
+                self.shards_done -= u64::from(state == State::Done);
+                self.set_state(unit, State::Open);
             }
             // A blocked range watches a source already.
             Unit::Range(_) if state == State::Blocked => {}
             Unit::Range(head) => {
-                if state == State::Committed {
+                if state == State::Done {
                     let losing = self.content(unit).map_or(0, |content| content.count);
                     self.ranges.uncommit(head, losing);
                 }
@@ -306,26 +452,21 @@ impl Units {
         }
     }
 
-    /// Makes a range ready, or has it watch a source. Returns whether it is ready.
-    fn watch(&mut self, head: Head) -> bool {
-        let is_ready = self.ranges.watch(head);
-        let blocked = (!is_ready).then_some(State::Blocked);
-        self.table[index(head)].state = blocked.unwrap_or(State::Ready);
-        is_ready
+    /// Opens a range, or has it watch a source.
+    fn watch(&mut self, head: Head) {
+        let blocked = (!self.ranges.watch(head)).then_some(State::Blocked);
+        let state = blocked.unwrap_or(State::Open);
+        self.set_state(Unit::Range(head), state);
     }
 
     /// Adds `more` losses of the record or the file of a unit. Returns the number of all its losses so far.
     pub(super) fn count_losses(&mut self, unit: Unit, more: u32) -> u32 {
-        let losses = self.losses.entry(unit).or_default();
+        let losses = self.work_mut(unit).losses.get_or_insert_default();
         *losses += more;
         *losses
     }
 
-    pub(super) fn was_lost(&self, unit: Unit) -> bool {
-        self.losses.contains_key(&unit)
-    }
-
-    /// Cuts the table, of which all ranges are committed. Each shard has `words` stored words, in the order of ranges,
+    /// Cuts the table, of which all ranges are done. Each shard has `words` stored words, in the order of ranges,
     /// and the last shard has the rest; there is at least one.
     pub(super) fn cut(&mut self, words: u64) {
         let words = words.max(1);
@@ -340,26 +481,24 @@ impl Units {
             }
             before = after;
         }
-        let ready = Entry {
-            state: State::Ready,
-            known: None,
-        };
-        self.table
-            .resize(self.table.len() + self.starts.len(), ready);
+        let count = self.table.len() + self.starts.len();
+        self.table.resize_with(count, || Entry::new(State::Open));
+        self.touch(self.shards());
     }
 
+    /// Forgets the shards. No lease may be on one of them.
     pub(super) fn drop_shards(&mut self) {
+        self.touch(self.shards());
         self.starts.clear();
         self.shards_done = 0;
         self.table.truncate(index(Head(self.ranges.count())));
-        self.losses.retain(|unit, _| matches!(unit, Unit::Range(_)));
     }
 
     pub(super) fn is_cut(&self) -> bool {
         !self.starts.is_empty()
     }
 
-    /// Whether all shards are there and committed.
+    /// Whether all shards are there and done.
     pub(super) fn are_shards_complete(&self) -> bool {
         self.is_cut() && self.shards_done == self.starts.len() as u64
     }

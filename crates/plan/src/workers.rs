@@ -152,7 +152,7 @@ impl<T: PlanTypes> Plan<T> {
 
     fn on_presence_changed(&mut self, trusted_singly: bool) {
         if self.trusts_workers_singly() != trusted_singly || self.units.ranges.is_complete() {
-            self.update_check_offers();
+            self.touch_checks();
         }
     }
 

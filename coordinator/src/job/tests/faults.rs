@@ -133,11 +133,8 @@ fn each_range_has_its_own_finders() {
     tested.complete(7, &heads[..1]);
     tested.write_all();
     let lost = placed(heads[0]).summary;
-    let lost = Event::Lost {
-        head: lost.head,
-        digest: lost.digest,
-    };
-    tested.job.handle(lost);
+    let records = vec![(lost.head, lost.digest)];
+    tested.job.handle(Event::Lost { records });
     tested.write_all();
     tested.join(8);
     tested.complete(8, &heads);

@@ -78,8 +78,8 @@ fn a_lost_range_has_to_come_out_the_same_after_a_restart() {
     first.join(1);
     first.complete(1, &[0]);
     first.write_all();
-    let (head, digest) = (Head(0), placed(0).summary.digest);
-    first.job.handle(Event::Lost { head, digest });
+    let records = vec![(Head(0), placed(0).summary.digest)];
+    first.job.handle(Event::Lost { records });
     first.write_all();
     assert_eq!(first.tools.journal.ledger().done_count(), 0);
 

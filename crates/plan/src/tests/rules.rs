@@ -298,13 +298,7 @@ fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     let mut bench = Bench::new(settings(), &[A, B]);
     bench.finds(A, 0, 0);
     bench.finds(A, 1, 0);
-    let lose = |bench: &mut Bench, content| {
-        let digest = range(0, content).digest;
-        bench.handle(Event::Lost {
-            head: Head(0),
-            digest,
-        });
-    };
+    let lose = |bench: &mut Bench, content| bench.loses(0, content);
     lose(&mut bench, 5);
     assert!(bench.is_done(0), "that is not its digest");
     lose(&mut bench, 0);
@@ -313,10 +307,7 @@ fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     assert_eq!(bench.finders(0), [A, B]);
     // To find it again is no check of what one has found.
     bench.finds(B, 2, 0);
-    bench.handle(Event::Lost {
-        head: Head(2),
-        digest: range(2, 0).digest,
-    });
+    bench.loses(2, 0);
     let other = WorkerId::new(B.participant.0, 7);
     bench.join(other);
     assert_eq!(bench.finds(other, 2, 0), Verdict::Accepted);
@@ -339,10 +330,7 @@ fn what_is_lost_is_begun_anew() {
     let lease = bench.plan.pretend_leased(B, &both);
     bench.finds(A, 3, 0);
     assert!(bench.plan.holds(B, lease));
-    bench.handle(Event::Lost {
-        head: Head(3),
-        digest: range(3, 0).digest,
-    });
+    bench.loses(3, 0);
     assert!(!bench.plan.holds(B, lease));
 }
 
@@ -372,13 +360,7 @@ fn shards_from_before_have_only_finders_that_are_trusted() {
 #[test]
 fn what_is_lost_again_and_again_is_computed_by_the_coordinator() {
     let mut bench = Bench::new(settings(), &[A]);
-    let lose = |bench: &mut Bench| {
-        let digest = range(0, 0).digest;
-        bench.handle(Event::Lost {
-            head: Head(0),
-            digest,
-        });
-    };
+    let lose = |bench: &mut Bench| bench.loses(0, 0);
     bench.finds(A, 0, 0);
     for _ in 0..bench.plan.settings.failures_max {
         lose(&mut bench);
@@ -401,10 +383,7 @@ fn a_record_that_is_lost_meanwhile_stops_no_job() {
     bench.finds(A, 0, 0);
     bench.finds(A, 1, 0);
     bench.finds(B, 1, 1);
-    bench.handle(Event::Lost {
-        head: Head(0),
-        digest: range(0, 0).digest,
-    });
+    bench.loses(0, 0);
     bench.finds(A, 0, 0);
     let (unit, outcome) = (Unit::Range(Head(1)), Err("a record is lost".to_owned()));
     assert_eq!(std::mem::take(&mut bench.computing), [unit]);
@@ -580,7 +559,6 @@ fn no_dispute_is_forgotten() {
     bench.computes(4, 0);
     assert_eq!(bench.withdrawn, [Head(4)]);
     assert!(bench.is_done(3));
-    bench.computes(3, 0);
     bench.computes(3, 0);
     assert!(bench.finders(3).is_empty(), "the coordinator has decided");
 }

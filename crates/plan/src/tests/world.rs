@@ -548,20 +548,24 @@ impl World {
         });
     }
 
-    fn lose_record(&mut self) {
-        let heads: Vec<Head> = self.ledger.ranges.keys().copied().collect();
-        if let Some(at) = self.rng.index(heads.len())
-            && !self.publishing
-        {
-            let digest = self.ledger.ranges[&heads[at]].0.digest;
-            let head = heads[at];
-            let times = self.losses.entry(head).or_default();
-            *times += 1;
-            if *times > u64::from(self.settings.failures_max) {
-                return;
-            }
-            self.handle(Event::Lost { head, digest });
+    /// Some records are lost at once.
+    fn lose_records(&mut self) {
+        if self.publishing {
+            return;
         }
+        let heads: Vec<Head> = self.ledger.ranges.keys().copied().collect();
+        let mut records = Vec::new();
+        for _ in 0..=self.rng.below(3) {
+            if let Some(at) = self.rng.index(heads.len()) {
+                let head = heads[at];
+                let times = self.losses.entry(head).or_default();
+                *times += 1;
+                if *times <= u64::from(self.settings.failures_max) {
+                    records.push((head, self.ledger.ranges[&head].0.digest));
+                }
+            }
+        }
+        self.handle(Event::Lost { records });
     }
 
     /// The coordinator dies, with the writes that are not durable, and another one takes over.
@@ -670,7 +674,7 @@ impl World {
                 self.doing
                     .retain(|doing| doing.worker != worker || !lost.contains(&doing.task.lease));
             }
-            21 if self.rng.once_in(3) => self.lose_record(),
+            21 if self.rng.once_in(3) => self.lose_records(),
             22 if self.rng.once_in(6) => self.restart(),
             23 if self.rng.once_in(12) => {
                 let participant =
