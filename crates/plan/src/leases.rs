@@ -229,11 +229,15 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends all work on a unit that is found, or needs no more checks.
+    /// Ends all work on a unit that is found, or needs no more checks. Results that differ stay until the coordinator has
+    /// decided.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
+        let is_disputed = self.units.is_disputed(unit);
         let work = self.units.work_mut(unit);
         (work.expiries, work.failures) = (0, 0);
-        work.results.clear();
+        if !is_disputed {
+            work.results.clear();
+        }
         for (id, _) in std::mem::take(&mut work.leases) {
             let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;

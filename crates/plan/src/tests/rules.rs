@@ -521,6 +521,22 @@ fn no_shard_is_merged_while_a_range_is_disputed() {
     assert!(matches!(bench.take(A).unwrap().work, Work::Merge { .. }));
 }
 
+/// A right result that comes before the coordinator has decided saves no liar.
+#[test]
+fn a_dispute_outlives_a_check() {
+    for (first, second, wrong) in [(0, 1, B), (1, 0, A)] {
+        let mut bench = Bench::new(all_checked(), &[A, B, C]);
+        bench.finds(A, 0, first);
+        assert_eq!(bench.finds(B, 0, second), Verdict::Noted);
+        // The unit has as many finders as it should have.
+        assert_eq!(bench.finds(C, 0, first), Verdict::Accepted);
+        assert_eq!(bench.finders(0), [A, C]);
+        bench.computes(0, 0);
+        assert!(bench.out.contains(&Party::Participant(wrong.participant)));
+        assert_eq!(bench.out.len(), if first == 0 { 1 } else { 2 });
+    }
+}
+
 /// A computation that the coordinator began from a range that was wrong is of no use, also if it is asked for the same
 /// again.
 #[test]
