@@ -1,7 +1,7 @@
 //! `chomp coordinator`: a job for workers anywhere, and the finished table for everybody.
 
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,7 +173,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
     };
     if ended == Some(Phase::Finished) {
-        let (journal, cost) = (coordinator.journal(), store.cost(meter));
+        let (journal, mut cost) = (coordinator.journal(), store.cost(meter));
+        cost.checks_lapsed = NonZeroU64::new(coordinator.progress().borrow().checks_lapsed);
         let journal = (!was_finished).then_some(&*journal);
         store.conclude(table, size, journal, cost, display).await?;
         if args.exit_when_done {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,9 @@ pub(crate) struct RunCost {
     pub(crate) evaluation_cpu_seconds: Option<f64>,
     /// The ranges, or the areas of Grundy values, that this run evaluated; the others were there.
     pub(crate) ranges_evaluated: u64,
+    /// The sampled checks that nobody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) checks_lapsed: Option<NonZeroU64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +162,12 @@ impl RunSummary {
         let all_runs = self.cost.seconds_of_all_runs;
         if let Some(all) = all_runs.filter(|&all| all > seconds) {
             lines.line("all runs", format_args!("{all:.0} s"));
+        }
+        if let Some(lapsed) = self.cost.checks_lapsed {
+            lines.line(
+                "not done",
+                counted(HumanCount(lapsed.get()), "sampled check"),
+            );
         }
         let (table, bytes) = (&self.table, HumanBytes(self.bytes));
         let shards = counted(self.shards, "shard");

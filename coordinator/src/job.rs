@@ -22,7 +22,7 @@ use std::time::Duration;
 use chomp_access::Participants;
 use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
-    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId,
+    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
 };
 use chomp_store::{ShardSummary, StoreError};
 use chomp_table::format::describe;
@@ -264,7 +264,14 @@ impl Job {
                     known_summary: self.known_summary(unit),
                 });
             }
-            Action::Publish => self.effects.push(Effect::Publish),
+            Action::Publish => {
+                let lapsed = self.plan.lapsed_checks();
+                if lapsed > 0 {
+                    let checks = counted(lapsed, "sampled check");
+                    tracing::info!("the table does not wait for {checks}, which nobody has done");
+                }
+                self.effects.push(Effect::Publish);
+            }
             Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
         }
         None

@@ -28,7 +28,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 /// A job has 2^16 ranges of 12 bits.
 const BITS: u32 = 28;
-const LIAR: u32 = 0;
+const LIAR: u32 = 1;
 
 #[derive(Debug)]
 struct Handles;
@@ -86,7 +86,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
         evaluated: 0,
     };
     let (mut delivered, mut done, mut requests) = (0, 0, 0);
-    let workers: Vec<WorkerId> = (0..kind.participants).map(WorkerId::only).collect();
+    let workers: Vec<WorkerId> = (1..=kind.participants).map(WorkerId::only).collect();
     let mut events: Vec<Event<Handles>> = Vec::new();
     for &worker in &workers {
         let name = String::new();

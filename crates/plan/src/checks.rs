@@ -2,26 +2,26 @@
 //!
 //! # The rule
 //!
+//! * **Parties.** At one replica each worker of the owner is a party. Each other participant is one with all its
+//!   workers, and at several replicas so is the owner. It does not matter who is present. A check is done by another
+//!   party than those of the finders; an equal result adds a finder.
 //! * **Sampled.** When a unit is found, a random number decides whether it is checked, and the journal says so: the
-//!   unit *wants* one finder more than [`Settings::replicas`]. All of the first ranges of each participant are sampled.
-//!   No range is sampled that nobody present could check. At one replica all shards are sampled, unless the owner is
-//!   alone. A check is a task like others, for a participant that has not found the unit; while only the owner is
-//!   present, for another worker of the owner. An equal result adds a finder.
+//!   unit *wants* one finder more than [`Settings::replicas`]. All of the first ranges of each participant but the
+//!   owner are sampled, and at one replica all of its shards. Nothing waits for a sampled check. It *lapses* when all
+//!   ranges are done and no worker is there that may do it, or when only such checks are left and nobody does one for
+//!   the time of a lease.
 //! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party
-//!   that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its
-//!   participant is the only one present, the party is the worker alone: a node with bad memory does not end the job of
-//!   its owner.
+//!   that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. The results
+//!   stay until then, whatever else arrives.
 //! * **Owed.** A unit with finders of fewer than `replicas` participants owes a check. Any other party may do it. If it
 //!   is not done after the time of a lease, the coordinator does it. A content that the coordinator computed is final
 //!   until a source of it is withdrawn.
 //! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow
-//!   from it, and with all shards. All leases, pending results and computations of the coordinator that began before
-//!   are void, and nobody is put out because of them. A shard is wrong also if the words in its file are not those that
+//!   from it, and with all shards. All leases end. Results and computations for what is withdrawn are void, and nobody
+//!   is put out because of them. A shard is wrong also if the words in its file are not those that
 //!   its finder reported.
 //! * **Lost.** A range whose record is lost is computed again. Its content stays known, and the new result has to be
 //!   equal to it. Ranges that depend on it stay committed if they are; otherwise they wait.
-//! * **At the end**, when all ranges are done, the coordinator does the sampled checks that nobody present can do, and
-//!   after the time of a lease the others.
 //!
 //! | event | handlers |
 //! |---|---|
@@ -30,7 +30,7 @@
 //! | a party is out | `on_revoked`, `put_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
-//! | nobody does a check | `due_at`, `next_overdue` |
+//! | nobody does a check | `may_lapse`, `next_overdue` |
 //!
 //! # Why a wrong result of one participant does not stay
 //!
@@ -68,28 +68,26 @@ pub(super) enum Debt {
     Sampled,
 }
 
-const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Sampled];
-
-/// The due time of a check that may wait until all ranges are done.
-const NEVER: Millis = Millis(u64::MAX);
-
-/// The open checks, to find those that are due.
+/// The open checks.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    /// Each open check: its reason, the time from which on the coordinator may do it, and the unit.
-    pub(super) open: BTreeSet<(Debt, Millis, Unit)>,
-    /// The same by unit.
-    of_units: BTreeMap<Unit, (Debt, Millis)>,
-    /// The number of ranges for which it was decided whether they are sampled. The next random number depends on it.
+    pub(super) sampled: BTreeSet<Unit>,
+    /// Each with the time from which on the coordinator may do it.
+    pub(super) owed: BTreeMap<Unit, Millis>,
+    /// The same by time.
+    due: BTreeSet<(Millis, Unit)>,
+    /// The number of units for which it was decided whether they are sampled. The next random number depends on it.
     decisions: u64,
+    /// The sampled checks that nobody did in time.
+    pub(super) lapsed: u64,
+    /// When a unit was found or checked last.
+    pub(super) quiet_since: Millis,
 }
 
 impl Checks {
-    /// The checks with this debt that are due at `first` or later, in the order of their due times.
-    fn due_from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
-        let due = self.open.range((debt, first, Unit::Range(Head(0)))..);
-        let due = due.take_while(move |it| it.0 == debt);
-        due.map(|&(_, at, unit)| (at, unit))
+    /// The number of units that are to be checked.
+    pub(super) fn open_count(&self) -> usize {
+        self.sampled.len() + self.owed.len()
     }
 }
 
@@ -97,7 +95,9 @@ impl Checks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Dispute,
-    /// Nobody checks it, the publication failed because of it, or its record or file was lost.
+    /// Nobody does a check that it owes.
+    Unchecked,
+    /// The publication failed because of it, or its record or file was lost.
     Recompute,
     /// The failed attempts, and the last one.
     Failed(u32, Failure),
@@ -123,39 +123,29 @@ impl Arbitrations {
 
 /// Which units are checked, and when the coordinator does it.
 impl<T: PlanTypes> Plan<T> {
+    /// Draws whether a unit that was found is to be checked.
     pub(super) fn sample_for_check(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
-        let of = participants(finders.iter().copied());
-        let has_others = self.has_others(&of);
+        let mut of = participants(finders.iter().copied());
+        of.remove(&ParticipantId::OWNER);
         let Unit::Range(head) = unit else {
             // With more replicas other participants check the shard anyway.
-            let is_trusted = !has_others && of.contains(&ParticipantId::OWNER);
-            return self.settings.replicas == 1 && !is_trusted;
+            return self.settings.replicas == 1 && !of.is_empty();
         };
-        let mut is_newcomer = false;
+        let mut rate = if of.is_empty() {
+            self.settings.owner_checks_per_1000
+        } else {
+            self.settings.checks_per_1000
+        };
         for participant in of {
             let count = self.workers.ranges_found.entry(participant).or_default();
-            is_newcomer |= *count < self.settings.newcomer_ranges;
+            if *count < self.settings.newcomer_ranges {
+                rate = 1000;
+            }
             *count = count.saturating_add(1);
         }
-        let mut workers = self.workers.by_id.keys();
-        let has_more_workers = workers.any(|worker| !finders.contains(worker));
-        let rate = match has_others {
-            true if is_newcomer => 1000,
-            true => self.settings.checks_per_1000,
-            false if self.trusts_workers_singly() && has_more_workers => {
-                self.settings.owner_checks_per_1000
-            }
-            false => 0,
-        };
         self.checks.decisions += 1;
         let random = mix(self.settings.check_seed ^ mix(head.0) ^ mix(!self.checks.decisions));
         random % 1000 < rate.into()
-    }
-
-    /// Whether a participant is present that is none of these.
-    fn has_others(&self, participants: &BTreeSet<ParticipantId>) -> bool {
-        let mut present = self.workers.count_by_participant.keys();
-        present.any(|participant| !participants.contains(participant))
     }
 
     pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
@@ -174,44 +164,78 @@ impl<T: PlanTypes> Plan<T> {
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// Notes whether a unit that has changed is to be checked, and from when on by the coordinator.
+    /// Notes whether a unit that has changed is to be checked.
     pub(super) fn note_check(&mut self, unit: Unit) {
-        let debt = self.units.is_done(unit).then(|| self.debt(unit)).flatten();
-        let old = self.checks.of_units.remove(&unit);
-        let new = debt.map(|debt| (debt, self.due_at(unit, debt, old)));
-        if let Some((debt, at)) = old {
-            self.checks.open.remove(&(debt, at, unit));
+        let debt = |plan: &Plan<T>| plan.units.is_done(unit).then(|| plan.debt(unit)).flatten();
+        if debt(self) == Some(Debt::Sampled) && self.may_lapse(unit) {
+            self.checks.lapsed += 1;
+            self.units.want_no_more(unit);
+            self.end_work_on(unit);
         }
-        if let Some((debt, at)) = new {
-            self.checks.open.insert((debt, at, unit));
-            self.checks.of_units.insert(unit, (debt, at));
+        let debt = debt(self);
+        match debt {
+            Some(Debt::Sampled) => self.checks.sampled.insert(unit),
+            _ => self.checks.sampled.remove(&unit),
+        };
+        if debt != Some(Debt::Owed) {
+            if let Some(at) = self.checks.owed.remove(&unit) {
+                self.checks.due.remove(&(at, unit));
+            }
+        } else if !self.checks.owed.contains_key(&unit) {
+            let at = self.now.plus(self.settings.lease_ms);
+            self.checks.owed.insert(unit, at);
+            self.checks.due.insert((at, unit));
         }
     }
 
-    fn due_at(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
-        let is_sampled = debt == Debt::Sampled;
-        let waits = is_sampled && !self.units.ranges.is_complete();
-        match old {
-            _ if waits => NEVER,
-            _ if is_sampled && !self.may_anybody_check(unit) => self.now,
-            Some((before, at)) if before == debt && at != NEVER => at,
-            _ => self.now.plus(self.settings.lease_ms),
+    /// Whether a sampled check is not waited for: all ranges are done and nobody present may do it; or all else is done,
+    /// and nobody has done a check for the time of a lease.
+    fn may_lapse(&self, unit: Unit) -> bool {
+        if !self.units.ranges.is_complete() || self.workers.by_id.is_empty() {
+            return self.is_lapse_due();
+        }
+        let finders = self.units.found_by(unit).iter();
+        let finders: Vec<Party> = finders.map(|&finder| self.party_of(finder)).collect();
+        let mut workers = self.workers.by_id.keys();
+        workers.all(|&worker| finders.contains(&self.party_of(worker))) || self.is_lapse_due()
+    }
+
+    fn is_lapse_due(&self) -> bool {
+        self.sampled_lapse_at().is_some_and(|at| at <= self.now)
+    }
+
+    fn sampled_lapse_at(&self) -> Option<Millis> {
+        let are_last = self.units.ranges.is_complete() && self.units.are_shards_complete();
+        are_last.then(|| self.checks.quiet_since.plus(self.settings.lease_ms))
+    }
+
+    /// Looks again whether sampled checks lapse.
+    pub(super) fn touch_sampled(&mut self) {
+        if self.units.ranges.is_complete() {
+            self.units.touch(self.checks.sampled.iter().copied());
         }
     }
 
-    fn may_anybody_check(&self, unit: Unit) -> bool {
-        let finders = self.units.found_by(unit);
-        if self.trusts_workers_singly() {
-            let mut workers = self.workers.by_id.keys();
-            workers.any(|worker| !finders.contains(worker))
+    pub(super) fn lapse(&mut self) {
+        if self.is_lapse_due() {
+            self.touch_sampled();
+        }
+    }
+
+    /// How many sampled checks were not done, though somebody might have been there to do them.
+    pub fn lapsed_checks(&self) -> u64 {
+        let could_be_checked = self.workers.parties.len() > self.settings.replicas as usize;
+        if could_be_checked {
+            self.checks.lapsed
         } else {
-            self.has_others(&participants(finders.iter().copied()))
+            0
         }
     }
 
     /// Has all open checks be offered anew.
     pub(super) fn touch_checks(&mut self) {
-        self.units.touch(self.checks.of_units.keys().copied());
+        self.units.touch(self.checks.sampled.iter().copied());
+        self.units.touch(self.checks.owed.keys().copied());
     }
 
     /// Writes the finders of units that were checked, as they are now.
@@ -224,21 +248,23 @@ impl<T: PlanTypes> Plan<T> {
             };
             self.actions.push(Action::Write(confirm));
         }
+        self.checks.quiet_since = self.now;
         for &unit in units {
-            if self.debt(unit).is_none() {
+            let debt = self.debt(unit);
+            if debt.is_none() {
                 self.end_work_on(unit);
+            }
+            if debt != Some(Debt::Owed) {
+                let cause = &mut self.units.work_mut(unit).cause;
+                cause.take_if(|cause| *cause == Cause::Unchecked);
             }
         }
     }
 
     /// The first due check that no worker has leased; if workers have leased all due checks, the first of them.
     fn next_overdue(&self) -> Option<Unit> {
-        let all = DEBTS.map(|debt| self.checks.due_from(debt, Millis(0)));
-        let due = all
-            .into_iter()
-            .flat_map(|all| all.take_while(|it| it.0 <= self.now));
         let mut leased = None;
-        for (_, unit) in due {
+        for &(_, unit) in self.checks.due.iter().take_while(|it| it.0 <= self.now) {
             if self.units.cause(unit).is_some() || !self.units.has_sources(unit) {
                 continue;
             }
@@ -251,29 +277,27 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     pub(super) fn next_check_due(&self) -> Option<Millis> {
-        let later = DEBTS.map(|debt| self.checks.due_from(debt, self.now.plus(1)).next());
-        let next = later.into_iter().flatten().map(|(at, _)| at).min();
-        next.filter(|&at| at != NEVER && self.is_running())
+        let later = (self.now.plus(1), Unit::Range(Head(0)));
+        let owed = self.checks.due.range(later..).next().map(|&(at, _)| at);
+        let lapse = self.sampled_lapse_at();
+        let sampled = lapse.filter(|_| !self.checks.sampled.is_empty());
+        let next = owed.into_iter().chain(sampled).min();
+        next.filter(|_| self.is_running())
     }
 
     /// Whether shards have to wait for a range that may turn out wrong: one that owes a check, or that the coordinator
-    /// computes for another reason than a sampled check. Sampled checks go on while shards are merged.
+    /// computes. Sampled checks go on while shards are merged.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
-        let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
-        let mut owed = self.checks.due_from(Debt::Owed, Millis(0));
-        let mut undecided = self.arbitrations.undecided.iter();
-        let is_in_doubt = |&priority: &Priority| {
-            let unit = unit_at(priority);
-            let is_sampled = self.debt(unit) == Some(Debt::Sampled);
-            let is_check = is_sampled && self.units.cause(unit) == Some(&Cause::Recompute);
-            is_range(unit) && !is_check
-        };
-        undecided.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
+        let undecided = self.arbitrations.undecided.iter().map(|&it| unit_at(it));
+        let owed = self.checks.owed.keys().copied();
+        // Ranges come first in both.
+        let first = undecided.take(1).chain(owed.take(1));
+        first.into_iter().any(|unit| matches!(unit, Unit::Range(_)))
     }
 
     /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
-        let is_checked = self.checks.open.is_empty();
+        let is_checked = self.checks.open_count() == 0;
         let is_settled =
             self.arbitrations.undecided.is_empty() && self.arbitrations.under_way.is_empty();
         self.is_running() && !self.ending.is_under_way && is_checked && is_settled
@@ -302,7 +326,7 @@ impl<T: PlanTypes> Plan<T> {
             } else if self.arbitrations.undecided.len() < ARBITRATIONS_AT_A_TIME
                 && let Some(unit) = self.next_overdue()
             {
-                self.take_over(unit, Cause::Recompute);
+                self.take_over(unit, Cause::Unchecked);
                 self.update_offers();
             } else {
                 break;
@@ -364,15 +388,8 @@ impl<T: PlanTypes> Plan<T> {
         if is_known_wrong {
             wrong.extend(self.units.found_by(unit));
         }
-        let party = |worker: WorkerId| {
-            let has_others = self.has_others(&BTreeSet::from([worker.participant]));
-            let participant = Party::Participant(worker.participant);
-            let party = has_others.then_some(participant);
-            (party.unwrap_or(Party::Worker(worker)), worker)
-        };
-        let wrong: Vec<(Party, WorkerId)> = wrong.into_iter().map(party).collect();
-        for (party, worker) in wrong {
-            self.put_out(party, worker, OutReason::Wrong { unit });
+        for worker in wrong {
+            self.put_out(self.party_of(worker), worker, OutReason::Wrong { unit });
         }
         match unit {
             Unit::Range(head) if is_known_wrong => self.withdraw(head),

@@ -30,8 +30,7 @@ impl fmt::Display for LeaseId {
 pub struct ParticipantId(pub u32);
 
 impl ParticipantId {
-    /// The owner of the table. At one replica each of the owner's workers is a party of its own while nobody else is
-    /// present.
+    /// The owner of the table. At one replica each of the owner's workers is a party of its own.
     pub const OWNER: ParticipantId = ParticipantId(0);
 }
 

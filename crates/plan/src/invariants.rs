@@ -64,7 +64,7 @@ impl<T: PlanTypes> Plan<T> {
     fn assert_checks(&self) {
         let is_owing = |unit: &Unit| self.units.is_done(*unit) && self.debt(*unit).is_some();
         let owing = self.all_units().filter(is_owing).count();
-        assert_eq!(owing, self.checks.open.len());
+        assert_eq!(owing, self.checks.open_count());
     }
 
     /// A request of a worker waits only if there is nothing for it.

@@ -235,6 +235,7 @@ impl<T: PlanTypes> Plan<T> {
                 self.expire();
                 self.speculate();
                 self.forget_silent();
+                self.lapse();
             }
             Event::Shutdown => {
                 if self.phase == Phase::Running {
@@ -296,7 +297,8 @@ impl<T: PlanTypes> Plan<T> {
             publication_work: ranges.cost.publication,
             leases: self.leases.all.len() as u64,
             results_waiting: self.writes.unanswered_count() as u64,
-            checks_waiting: self.checks.open.len() as u64,
+            checks_waiting: self.checks.open_count() as u64,
+            checks_lapsed: self.lapsed_checks(),
             arbitrations: self.arbitrations.undecided.len() as u64,
             workers: self.workers.by_id.len() as u64,
         }
@@ -339,9 +341,9 @@ impl<T: PlanTypes> Plan<T> {
                     self.workers.count_by_participant.len()
                 ))
             }
-            Phase::Running if !self.checks.open.is_empty() => Some(format!(
+            Phase::Running if self.checks.open_count() > 0 => Some(format!(
                 "ranges or shards that wait for a check: {}",
-                self.checks.open.len()
+                self.checks.open_count()
             )),
             Phase::Running => Some("no worker asks for a task".to_owned()),
         }

@@ -289,6 +289,8 @@ pub struct JobProgress {
     /// The results that are not answered.
     pub results_waiting: u64,
     pub checks_waiting: u64,
+    /// The sampled checks that were not done, though more parties have joined than have to find the same.
+    pub checks_lapsed: u64,
     /// The units that the coordinator has to compute itself.
     pub arbitrations: u64,
     pub workers: u64,

@@ -8,11 +8,11 @@
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
 use super::checks::Cause;
-use super::ids::{LeaseId, Unit, WorkerId, WriteId};
+use super::ids::{LeaseId, Party, Unit, WorkerId, WriteId};
 use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
 use super::units::{Content, PendingResult, State, UnitFinders, participants};
@@ -214,10 +214,11 @@ impl<T: PlanTypes> Plan<T> {
             let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));
             UnitFinders { workers, wanted }
         } else {
-            // The record was lost. A participant that finds again what it has found checks nothing.
+            // The record was lost. A party that finds again what it has found checks nothing.
             let mut finders = self.units.finders(unit).clone();
-            let before = participants(finders.workers.iter().copied());
-            workers.retain(|it| !before.contains(&it.participant));
+            let before = finders.workers.iter();
+            let before: BTreeSet<Party> = before.map(|&worker| self.party_of(worker)).collect();
+            workers.retain(|&worker| !before.contains(&self.party_of(worker)));
             finders.workers.append(&mut workers);
             finders
         };
@@ -278,9 +279,12 @@ impl<T: PlanTypes> Plan<T> {
 
     fn on_committed(&mut self, unit: Unit) {
         self.units.mark_done(unit);
-        let may_matter = self.units.ranges.is_complete() || self.units.was_lost(unit);
-        if matches!(unit, Unit::Range(_)) && may_matter {
+        self.checks.quiet_since = self.now;
+        if self.units.was_lost(unit) {
             self.touch_checks();
+        }
+        if matches!(unit, Unit::Range(_)) {
+            self.touch_sampled();
         }
     }
 }

@@ -43,12 +43,11 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The stored words of every shard but the last.
     pub shard_words: u64,
-    /// The number of ranges in 1,000 that another participant checks, if one is present.
+    /// The number of ranges in 1,000 that others check, of those that a participant but the owner has found.
     pub checks_per_1000: u32,
-    /// The number of ranges in 1,000 that another worker of the owner checks while nobody else is present.
+    /// The number of ranges in 1,000 that others check, of those that a worker of the owner has found.
     pub owner_checks_per_1000: u32,
-    /// The number of ranges that a participant finds as a newcomer: all of them are checked by another participant, if
-    /// one is present.
+    /// The number of ranges that a participant but the owner finds as a newcomer: all of them are to be checked.
     pub newcomer_ranges: u32,
     /// The number of checks for each thread that may wait while other ranges are ready.
     pub checks_waiting_per_thread: u32,

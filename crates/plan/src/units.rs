@@ -386,6 +386,15 @@ impl<L> Units<L> {
         }
     }
 
+    /// Has a unit want no more finders than it has.
+    pub(super) fn want_no_more(&mut self, unit: Unit) {
+        if let Some((content, finders)) = self.known(unit) {
+            let (content, mut finders) = (*content, UnitFinders::clone(finders));
+            finders.wanted = u32::try_from(finders.workers.len()).expect("fewer than it wanted");
+            self.set_known(unit, content, finders);
+        }
+    }
+
     pub(super) fn add_finder(&mut self, unit: Unit, worker: WorkerId) {
         self.change_finders(unit, |finders| finders.push(worker));
     }

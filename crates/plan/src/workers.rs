@@ -37,6 +37,8 @@ pub(super) struct Workers {
     pub(super) threads: u64,
     /// The parties that are out: for each, the name of the worker that caused it, and the reason.
     pub(super) out: BTreeMap<Party, (String, OutReason)>,
+    /// Parties that have joined: all of them, or more than have to find the same.
+    pub(super) parties: BTreeSet<Party>,
     /// The number of ranges that each participant has found, to tell [newcomers](super::Settings::newcomer_ranges).
     pub(super) ranges_found: BTreeMap<ParticipantId, u32>,
 }
@@ -118,17 +120,20 @@ impl Workers {
 impl<T: PlanTypes> Plan<T> {
     pub(super) fn on_joined(&mut self, worker: WorkerId, name: String, threads: u32) {
         if self.workers.out_reason(worker).is_none() {
-            let trusted_singly = self.trusts_workers_singly();
             self.workers.join(self.now, worker, name, threads);
+            let party = self.party_of(worker);
+            // More make no difference.
+            if self.workers.parties.len() <= self.settings.replicas as usize {
+                self.workers.parties.insert(party);
+            }
             self.update_waiter(worker);
-            self.on_presence_changed(trusted_singly);
+            self.touch_sampled();
         }
     }
 
     /// The leases of a worker that leaves are offered to others. Requests of a worker that is out are answered with the
     /// reason; requests of other workers need no answer.
     pub(super) fn on_left(&mut self, worker: WorkerId) {
-        let trusted_singly = self.trusts_workers_singly();
         let Some(gone) = self.workers.remove(worker) else {
             return;
         };
@@ -147,13 +152,7 @@ impl<T: PlanTypes> Plan<T> {
         for lease in gone.leases {
             self.end_lease(lease, None);
         }
-        self.on_presence_changed(trusted_singly);
-    }
-
-    fn on_presence_changed(&mut self, trusted_singly: bool) {
-        if self.trusts_workers_singly() != trusted_singly || self.units.ranges.is_complete() {
-            self.touch_checks();
-        }
+        self.touch_sampled();
     }
 
     /// Forgets the workers that have fallen silent. Their leases have ended long before.
@@ -171,16 +170,11 @@ impl<T: PlanTypes> Plan<T> {
         first.map(|(heard, _)| heard.plus(self.settings.silence_ms))
     }
 
-    /// Whether each worker counts as a party of its own. Only the owner's workers do, while nobody else is present and
-    /// one finder is enough: those of another participant could confirm each other's lies.
-    pub(super) fn trusts_workers_singly(&self) -> bool {
-        let mut present = self.workers.count_by_participant.keys();
-        present.all(|&it| it == ParticipantId::OWNER) && self.settings.replicas <= 1
-    }
-
-    /// The party for which a worker counts: its participant, or itself while workers are trusted singly.
+    /// The party for which a worker counts, whoever else is there. Each worker of the owner is one at one replica. Workers
+    /// of another participant could confirm each other's lies, so it is one party with all of them; and so is the owner
+    /// where several participants have to find the same.
     pub(super) fn party_of(&self, worker: WorkerId) -> Party {
-        if self.trusts_workers_singly() {
+        if worker.participant == ParticipantId::OWNER && self.settings.replicas == 1 {
             Party::Worker(worker)
         } else {
             Party::Participant(worker.participant)

@@ -215,3 +215,33 @@ fn one_that_gives_all_back_holds_up_nobody() {
         assert_eq!(done, 16 * replicas);
     }
 }
+
+/// One that takes tasks and renews them for ever, and hands nothing in, holds up nobody: what it was to check lapses.
+#[test]
+fn one_that_never_hands_in_holds_up_nobody() {
+    let settings = Settings {
+        replicas: 2,
+        straggler_ms: 50,
+        checks_per_1000: 400,
+        newcomer_ranges: 2,
+        ..settings()
+    };
+    let mut bench = Bench::new(settings, &[A, B, C]);
+    let mut held = Vec::new();
+    while bench.publications == 0 {
+        assert!(bench.now < 100_000, "{:?}", bench.plan);
+        if held.len() < 3 {
+            held.extend(bench.take(A).map(|task| task.lease));
+        }
+        for worker in [B, C] {
+            if let Some(task) = bench.take(worker) {
+                bench.does(worker, &task);
+            }
+        }
+        bench.wait(20);
+        bench.plan.renew(Millis(bench.now), A, &held);
+    }
+    assert!(bench.computing.is_empty() && bench.plan.progress().checks_lapsed > 0);
+    let left = bench.plan.renew(Millis(bench.now), A, &held);
+    assert_eq!(left, held, "no lease is of use any more");
+}

@@ -97,14 +97,11 @@ fn workers_of_the_only_participant_check_each_other() {
         ..all_checked()
     };
     let mut bench = Bench::new(settings, &[first]);
+    // It does not matter who was there when it was found.
     bench.finds(first, 0, 0);
-    assert_eq!(
-        bench.plan.progress().checks_waiting,
-        0,
-        "nobody could check it"
-    );
-    bench.join(second);
     bench.finds(first, 1, 0);
+    assert_eq!(bench.plan.progress().checks_waiting, 2);
+    bench.join(second);
     let fresh = bench.take(first).unwrap();
     assert_eq!(
         fresh.work,
@@ -114,10 +111,12 @@ fn workers_of_the_only_participant_check_each_other() {
             is_check: false,
         }
     );
-    let (lease, heads) = bench.heads(second).unwrap();
-    assert_eq!(heads, [1]);
-    bench.returns(second, lease, range(1, 0));
-    assert_eq!(bench.finders(1), [first, second]);
+    for head in [0, 1] {
+        let (lease, heads) = bench.heads(second).unwrap();
+        assert_eq!(heads, [head]);
+        bench.returns(second, lease, range(head, 0));
+        assert_eq!(bench.finders(head), [first, second]);
+    }
     assert_eq!(bench.plan.progress().checks_waiting, 0);
     // One of two machines of the owner is broken, and the job goes on with the other.
     bench.returns(first, fresh.lease, range(2, 0));
@@ -132,7 +131,7 @@ fn workers_of_the_only_participant_check_each_other() {
     assert_eq!(bench.out, [Party::Worker(second)]);
 }
 
-/// Only the owner's word counts as that of two: of another participant one worker would confirm what another one says.
+/// Only the owner's word counts as that of two. Of another participant one worker would confirm what another one says.
 #[test]
 fn workers_of_others_do_not_check_each_other() {
     let own = WorkerId::new(A.participant.0, 9);
@@ -142,31 +141,31 @@ fn workers_of_others_do_not_check_each_other() {
     for head in [1, 2] {
         bench.finds(A, head, 0);
     }
-    assert_eq!(bench.plan.progress().checks_waiting, 1);
+    assert_eq!(bench.plan.progress().checks_waiting, 3);
     while let Some((_, heads)) = bench.heads(own) {
-        assert_ne!(heads, [0]);
+        assert!(!bench.is_done(heads[0]));
     }
 }
 
-/// A check that a worker of the finder has begun while nobody else was there counts no more.
+/// Each worker of the owner is a party at one replica, and the owner is one at several, whoever else is there.
 #[test]
-fn a_check_is_for_another_participant_as_soon_as_one_is_there() {
+fn a_party_does_not_depend_on_those_present() {
     let [first, second] = [1, 2].map(|number| WorkerId::new(0, number));
-    let settings = Settings {
-        checks_waiting_per_thread: 0,
-        ..all_checked()
-    };
-    let mut bench = Bench::new(settings, &[first, second]);
-    bench.finds(first, 0, 0);
-    let (lease, heads) = bench.heads(second).unwrap();
-    assert_eq!(heads, [0]);
-    bench.join(A);
-    assert_eq!(
-        bench.returns(second, lease, range(0, 0)),
-        Verdict::Duplicate
-    );
-    assert_eq!(bench.finders(0), [first]);
-    assert_eq!(bench.heads(A).unwrap().1, [0]);
+    for replicas in [1, 2] {
+        let settings = Settings {
+            replicas,
+            checks_waiting_per_thread: 0,
+            ..all_checked()
+        };
+        let mut bench = Bench::new(settings, &[first, second, A]);
+        bench.finds(first, 0, 0);
+        let (lease, heads) = bench.heads(A).unwrap();
+        assert_eq!(heads, [0]);
+        bench.handle(Event::Left { worker: A });
+        bench.returns(A, lease, range(0, 0));
+        let of_second = bench.heads(second).filter(|(_, heads)| heads[0] == 0);
+        assert_eq!(of_second.is_some(), replicas == 1);
+    }
 }
 
 #[test]
@@ -391,25 +390,57 @@ fn a_record_that_is_lost_meanwhile_stops_no_job() {
     assert_eq!(bench.computing, [unit]);
 }
 
-/// When all ranges are done the coordinator does the checks that nobody else can do.
+/// A sampled check waits for nobody, and the coordinator does none.
 #[test]
-fn no_check_is_left_at_the_end() {
+fn sampled_checks_lapse_at_the_end() {
     let mut bench = all_found();
-    assert_eq!(bench.plan.progress().checks_waiting, 16);
+    let checks = |bench: &Bench| {
+        let progress = bench.plan.progress();
+        (progress.checks_waiting, progress.checks_lapsed)
+    };
+    assert_eq!(checks(&bench), (16, 0));
     bench.handle(Event::Left { worker: B });
-    assert_eq!(bench.computing.len(), 1, "those of the lowest layer");
-    while let Some(&Unit::Range(head)) = bench.computing.first() {
-        bench.computes(head.0, 0);
+    assert_eq!(checks(&bench), (0, 16));
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    assert_eq!((bench.publications, bench.computing.len()), (1, 0));
+}
+
+/// As long as some is done, the others are waited for.
+#[test]
+fn a_check_that_is_done_gives_the_others_time() {
+    let mut bench = all_found();
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    for left in (15..17).rev() {
+        bench.wait(99);
+        let check = bench.take(B).unwrap();
+        bench.does(B, &check);
+        assert_eq!(bench.plan.progress().checks_waiting, left);
     }
-    assert_eq!(bench.plan.progress().checks_waiting, 0);
-    let task = bench.take(A).unwrap();
-    assert!(matches!(
-        task.work,
-        Work::Merge {
-            is_check: false,
-            ..
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(bench.now + 100)));
+    bench.wait(100);
+    let progress = bench.plan.progress();
+    assert_eq!((progress.checks_waiting, progress.checks_lapsed), (0, 15));
+    assert_eq!((bench.publications, bench.computing.len()), (1, 0));
+}
+
+/// Where only as many parties were ever there as have to find the same, nothing could be checked.
+#[test]
+fn no_check_is_missed_where_nobody_could_do_it() {
+    for (others, lapsed) in [(&[][..], 0), (&[B][..], 16)] {
+        let mut bench = Bench::new(all_checked(), &[A]);
+        for &other in others {
+            bench.join(other);
+            bench.handle(Event::Left { worker: other });
         }
-    ));
+        find_all(&mut bench, A);
+        let progress = bench.plan.progress();
+        assert_eq!(
+            (progress.checks_waiting, progress.checks_lapsed),
+            (0, lapsed)
+        );
+    }
 }
 
 /// One worker has found all ranges, which are to be checked.
@@ -419,12 +450,16 @@ fn all_found() -> Bench {
 
 fn all_found_by(finder: WorkerId, other: WorkerId, settings: Settings) -> Bench {
     let mut bench = Bench::new(settings, &[finder, other]);
+    find_all(&mut bench, finder);
+    bench
+}
+
+fn find_all(bench: &mut Bench, finder: WorkerId) {
     for heads in chomp_table::head::layers(16, RangeBits::new(12).unwrap()) {
         for head in heads {
             bench.finds(finder, head.0, 0);
         }
     }
-    bench
 }
 
 #[test]
@@ -494,9 +529,7 @@ fn no_shard_is_merged_while_a_range_owes_a_check() {
         bench.returns(B, lease, range(heads[0], 0));
     }
     // Nobody else is there for the sampled checks.
-    while let Some(&Unit::Range(head)) = bench.computing.first() {
-        bench.computes(head.0, 0);
-    }
+    assert_eq!(bench.plan.progress().checks_waiting, 0);
     let shard = bench.take(B).unwrap();
     assert!(matches!(shard.work, Work::Merge { .. }));
 }
@@ -582,21 +615,33 @@ fn no_dispute_is_forgotten() {
 /// Nor does one wait for a participant that only holds it.
 #[test]
 fn no_check_waits_for_one_that_does_nothing() {
-    let mut bench = all_found();
-    let held: Vec<LeaseId> = std::iter::from_fn(|| bench.take(B))
-        .map(|task| task.lease)
-        .collect();
-    assert!(held.len() > 10 && bench.computing.is_empty());
-    for _ in 0..3 {
-        bench.wait(50);
+    for is_owed in [false, true] {
+        let mut bench = all_found();
+        if is_owed {
+            let participant = A.participant;
+            bench.handle(Event::Revoked { participant });
+        } else {
+            let shard = bench.take(A).unwrap();
+            bench.merges(A, &shard);
+        }
+        let held: Vec<LeaseId> = std::iter::from_fn(|| bench.take(B))
+            .map(|task| task.lease)
+            .collect();
+        assert!(held.len() > 10 && bench.computing.is_empty());
+        for _ in 0..3 {
+            bench.wait(50);
+            bench.plan.renew(Millis(bench.now), B, &held);
+        }
+        assert_eq!(bench.computing.is_empty(), !is_owed);
+        while let Some(&Unit::Range(head)) = bench.computing.first() {
+            bench.computes(head.0, 0);
+        }
+        bench.wait(99);
         bench.plan.renew(Millis(bench.now), B, &held);
+        bench.wait(1);
+        assert_eq!(bench.plan.progress().checks_waiting, 0);
+        assert_eq!(bench.publications, usize::from(!is_owed));
     }
-    while let Some(&Unit::Range(head)) = bench.computing.first() {
-        bench.computes(head.0, 0);
-    }
-    assert_eq!(bench.plan.progress().checks_waiting, 0);
-    let left = held.iter().filter(|&&lease| bench.plan.holds(B, lease));
-    assert_eq!(left.count(), 1, "the lease on the shard");
 }
 
 /// A result that is equal to one that is being written is answered when that is durable.

@@ -1,8 +1,9 @@
 //! A job in a world where workers lie, stall and leave, records are lost, and coordinators restart at any moment.
 //!
 //! All chance follows from a seed. The content of a range follows from the contents of its sources, so a lie is passed
-//! on to all that depend on it. Whatever happens, the job ends with the right table; nobody honest is put out; what was
-//! acknowledged is durable; and with two replicas no lie of one participant is ever committed.
+//! on to all that depend on it. Whatever happens, the job ends with the right table; nobody honest is put out; whoever
+//! said something else than the coordinator decides is; the coordinator does no sampled check; what was acknowledged is
+//! durable; and with two replicas no lie of one participant is ever committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,6 +12,7 @@ use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use chomp_testing::trials;
 
+use crate::checks::{Cause, Debt};
 use crate::*;
 
 const BITS: u32 = 16;
@@ -171,6 +173,8 @@ struct World {
     /// The results that are not answered, with what they said.
     replies: BTreeMap<u64, Vec<(Unit, u64)>>,
     next_reply: u64,
+    /// The results that were the first for their unit, or differed from what was known of it.
+    said: BTreeMap<Unit, Vec<(WorkerId, u64)>>,
     revoked: BTreeSet<ParticipantId>,
     lies: bool,
     losses: BTreeMap<Head, u64>,
@@ -224,6 +228,7 @@ impl World {
             next_request: 0,
             replies: BTreeMap::new(),
             next_reply: 0,
+            said: BTreeMap::new(),
             revoked: BTreeSet::new(),
             lies,
             losses: BTreeMap::new(),
@@ -260,6 +265,9 @@ impl World {
                     self.writes.push_back(write);
                 }
                 Action::Compute { unit } => {
+                    let is_sampled = self.plan.debt(unit) == Some(Debt::Sampled)
+                        && self.plan.units.cause(unit) == Some(&Cause::Unchecked);
+                    assert!(!is_sampled, "the coordinator does a sampled check");
                     let content = self.content(unit);
                     self.computing.push((unit, content));
                     self.see("computed by the coordinator");
@@ -355,7 +363,14 @@ impl World {
                     }
                 }
             }
-            Write::Withdraw { .. } => self.see("withdrawn"),
+            Write::Withdraw { heads } => {
+                let all = heads.iter();
+                let all = all.flat_map(|&head| self.plan.units.ranges.with_followers(head));
+                let void: BTreeSet<Unit> = all.map(Unit::Range).collect();
+                let is_void = |unit: &Unit| matches!(unit, Unit::Shard(_)) || void.contains(unit);
+                self.said.retain(|unit, _| !is_void(unit));
+                self.see("withdrawn");
+            }
             Write::Out { party, reason, .. } => {
                 let participant = match party {
                     Party::Participant(participant) => *participant,
@@ -397,6 +412,7 @@ impl World {
             return;
         };
         let (unit, content) = self.computing.swap_remove(at);
+        let is_wanted = self.plan.units.cause(unit).is_some();
         let outcome = match content {
             None => Err("a source is missing".to_owned()),
             Some(content) => {
@@ -424,6 +440,17 @@ impl World {
             }
         };
         self.handle(Event::Computed { unit, outcome });
+        let is_decided = is_wanted && self.plan.units.cause(unit).is_none();
+        if let Some(content) = content.filter(|_| is_decided) {
+            for (worker, said) in self.said.remove(&unit).into_iter().flatten() {
+                let is_out = self.plan.out_reason(worker).is_some();
+                assert!(
+                    is_out || said == content,
+                    "{worker:?} has lied about {unit}"
+                );
+            }
+            self.see("decided");
+        }
     }
 
     /// Ends the publication, with a look at what is in the table.
@@ -523,6 +550,19 @@ impl World {
         self.next_reply += 1;
         let responder = self.next_reply;
         self.replies.insert(responder, doing.contents.clone());
+        if self.plan.holds(doing.worker, doing.task.lease) {
+            for &(unit, content) in &doing.contents {
+                let known = self
+                    .plan
+                    .units
+                    .content(unit)
+                    .map(|known| number(known.digest));
+                if known != Some(content) {
+                    let said = self.said.entry(unit).or_default();
+                    said.push((doing.worker, content));
+                }
+            }
+        }
         let stored = |range: Option<RangeSummary>, content| Stored {
             range,
             digest: digest(content),
@@ -580,6 +620,7 @@ impl World {
         self.publishing = false;
         self.requests.clear();
         self.replies.clear();
+        self.said.clear();
         self.epoch += 1;
         let settings = Settings {
             epoch: self.epoch,
