@@ -181,8 +181,15 @@ fn describe(worker: &WorkerStatus) -> String {
             worker.name, worker.participant
         );
     }
+    let unreadable = match worker.unreadable {
+        0 => String::new(),
+        count => format!(
+            "; cannot read what others can: {}",
+            counted(count, "record")
+        ),
+    };
     format!(
-        "{}, of {}: {}, {}, {}, {}, {}, heard of {:.1} s ago",
+        "{}, of {}: {}, {}, {}, {}, {}, heard of {:.1} s ago{unreadable}",
         worker.name,
         worker.participant,
         counted(worker.threads, "thread"),

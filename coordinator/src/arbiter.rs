@@ -147,7 +147,7 @@ impl Tools {
         })
     }
 
-    /// Fails unless the record decodes and its counts equal those in the journal.
+    /// Fails unless the record decodes, and is of this range with the counts in the journal.
     pub(crate) fn check_record(
         &self,
         head: Head,
@@ -157,13 +157,13 @@ impl Tools {
         let range = range::decode(record, self.range_bits());
         let range = range.map_err(|error| lost(head, row, describe(&error)))?;
         let (summary, _) = range::encode(&range, self.range_bits());
-        if (summary.count, summary.stored) == (row.count, row.stored) {
+        if (summary.head, summary.count, summary.stored) == (head, row.count, row.stored) {
             return Ok(());
         }
         Err(lost(
             head,
             row,
-            "its counts are not those of the journal".to_owned(),
+            "it is of another range, or its counts are not those of the journal".to_owned(),
         ))
     }
 

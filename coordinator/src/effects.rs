@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::ops::Range;
 
-use chomp_plan::{PublishOutcome, Unit, WriteId, counted};
+use chomp_plan::{PublishOutcome, Unit, WorkerId, WriteId, counted};
 use chomp_store::{Entry, Key, RangeRow, ShardSummary, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head};
+
+use tokio::sync::oneshot;
 
 use crate::contradiction::wrong_range;
 use crate::error::JobError;
@@ -28,14 +30,28 @@ pub(crate) enum Effect {
         /// The description of the file, if the unit is a shard that is done.
         known_summary: Option<Box<ShardSummary>>,
     },
-    /// Finds out whether these records are lost, as workers report.
-    Audit { records: Vec<(Head, RangeRow)> },
+    /// Finds out whether these records are lost, as a worker reports.
+    Audit {
+        worker: WorkerId,
+        records: Vec<(Head, RangeRow)>,
+        /// What is known of others.
+        audit: Audit,
+        responder: oneshot::Sender<Audit>,
+    },
     /// Publishes the table, after a look at the files of its shards.
     Publish,
     /// Removes parts that nobody has use for.
     Remove { orphans: Vec<Key> },
     /// Removes the parts of these merged ranges, after a look at the files of the shards.
     RemoveMerged { ranges: Range<Head> },
+}
+
+/// What a look at records has found. Nothing is known of those that could not be looked at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Audit {
+    /// Also those that the journal has no more.
+    pub(crate) lost: Vec<(Head, Digest)>,
+    pub(crate) in_order: Vec<Head>,
 }
 
 /// The content of a segment, which becomes durable as a whole.
@@ -66,9 +82,14 @@ impl Effect {
                 let (events, fault) = compute(tools, number, unit, known_summary.as_deref()).await;
                 Box::new(|job| job.on_effect_done(events, fault))
             }
-            Effect::Audit { records } => {
-                let lost = audit(tools, &records).await;
-                Box::new(|job| job.on_audited(lost))
+            Effect::Audit {
+                worker,
+                records,
+                audit: known,
+                responder,
+            } => {
+                let audit = audit(tools, &records, known).await;
+                Box::new(move |job| job.on_audited(worker, audit, responder))
             }
             Effect::Publish => {
                 let (published, fault) = publish_table(tools).await;
@@ -230,22 +251,18 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
     }
 }
 
-async fn audit(tools: &Tools, records: &[(Head, RangeRow)]) -> Vec<(Head, Digest)> {
-    let mut lost = Vec::new();
+async fn audit(tools: &Tools, records: &[(Head, RangeRow)], mut audit: Audit) -> Audit {
     for &(head, row) in records {
         let record = part::read_record(&*tools.storage, head, &row).await;
         match record.and_then(|record| tools.check_record(head, &row, &record)) {
             // The range may have been computed again meanwhile.
-            Err(StoreError::Lost { .. }) if tools.done_range(head).ok() != Some(row) => {}
             Err(error @ StoreError::Lost { .. }) => {
-                tracing::warn!("{error}: the range is computed again");
-                lost.push((head, row.digest));
+                if tools.done_range(head).ok() == Some(row) {
+                    tracing::warn!("{error}: the range is computed again");
+                }
+                audit.lost.push((head, row.digest));
             }
-            Ok(()) => {
-                tracing::warn!(
-                    "a worker cannot read the record of range {head}, which is in order"
-                );
-            }
+            Ok(()) => audit.in_order.push(head),
             // A worker that needs the record reports it again.
             Err(error) => tracing::warn!(
                 "cannot see whether the record of range {head} is lost: {}",
@@ -253,5 +270,5 @@ async fn audit(tools: &Tools, records: &[(Head, RangeRow)]) -> Vec<(Head, Digest
             ),
         }
     }
-    lost
+    audit
 }

@@ -43,7 +43,7 @@ use status::{STATUS_INTERVAL, StatusMaker};
 use writes::Writes;
 
 use crate::background;
-use crate::effects::Effect;
+use crate::effects::{Audit, Effect};
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
 use crate::participants::{revoked, spare};
@@ -424,24 +424,35 @@ impl Job {
         }
     }
 
-    /// Begins an audit of the records that a worker reports as lost. A report is ignored if the journal has another
-    /// digest, or if nobody needs the record any more.
+    /// Begins an audit of the records that a worker reports as lost. A record counts as lost without a look if the
+    /// journal has another digest, or if nobody needs it any more.
     pub(crate) fn report(
         &mut self,
         worker: WorkerId,
-        records: &[(Head, Digest)],
+        reported: &[(Head, Digest)],
+        responder: oneshot::Sender<Audit>,
     ) -> Result<(), Refusal> {
         self.require_present(worker)?;
-        let doubtful = records.iter().filter_map(|&(head, digest)| {
-            let row = self.tools.journal.ledger().range(head).copied()?;
-            let counts = row.digest == digest && head < self.plan.first_unneeded_head();
-            counts.then_some((head, row))
-        });
-        let records: Vec<_> = doubtful.collect();
-        if !records.is_empty() && self.audits < AUDITS_MAX {
-            self.audits += 1;
-            self.effects.push(Effect::Audit { records });
+        let (mut audit, mut records) = (Audit::default(), Vec::new());
+        for &(head, digest) in reported {
+            let row = self.tools.journal.ledger().range(head).copied();
+            match row.filter(|row| row.digest == digest) {
+                Some(row) if head < self.plan.first_unneeded_head() => records.push((head, row)),
+                _ => audit.lost.push((head, digest)),
+            }
         }
+        if records.is_empty() || self.audits == AUDITS_MAX {
+            // A worker that is gone has no use for it.
+            let _ = responder.send(audit);
+            return Ok(());
+        }
+        self.audits += 1;
+        self.effects.push(Effect::Audit {
+            worker,
+            records,
+            audit,
+            responder,
+        });
         Ok(())
     }
 
@@ -453,12 +464,33 @@ impl Job {
         }
     }
 
-    pub(crate) fn on_audited(&mut self, mut records: Vec<(Head, Digest)>) {
+    pub(crate) fn on_audited(
+        &mut self,
+        worker: WorkerId,
+        audit: Audit,
+        responder: oneshot::Sender<Audit>,
+    ) {
         self.audits -= 1;
         // A range from `first_unneeded_head` on was merged, and its part removed, during the audit.
         let unneeded = self.plan.first_unneeded_head();
-        records.retain(|&(head, _)| head < unneeded);
+        let lost = audit.lost.iter().filter(|&&(head, _)| head < unneeded);
+        let records = lost.copied().collect();
         self.handle(Event::Lost { records });
+        if let Some(head) = audit.in_order.first() {
+            let count = audit.in_order.len() as u64;
+            if self.plan.note_unreadable(worker, count) == Some(0) {
+                let workers = self.plan.workers();
+                let name = workers
+                    .filter(|it| it.id == worker)
+                    .map(|it| it.name)
+                    .last();
+                let name = name.unwrap_or_default();
+                tracing::warn!(
+                    "worker {name} cannot read what others can: the record of range {head} is in order"
+                );
+            }
+        }
+        let _ = responder.send(audit);
     }
 
     pub(crate) fn on_appended(&mut self, writes: Vec<WriteId>, outcome: Result<(), StoreError>) {

@@ -315,9 +315,11 @@ impl Coordinator for Service {
             );
             lost.push((Head(record.head), digest));
         }
-        let report = move |job: &mut Job| job.report(worker, &lost);
-        self.handle.ask(report).await??;
-        Ok(Response::new(v1::ReportReply {}))
+        let audit = self.handle.report(worker, lost).await?;
+        Ok(Response::new(v1::ReportReply {
+            lost: audit.lost.into_iter().map(|(head, _)| head.0).collect(),
+            in_order: audit.in_order.into_iter().map(|head| head.0).collect(),
+        }))
     }
 
     async fn leave(

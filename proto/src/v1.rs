@@ -243,8 +243,16 @@ pub struct LostRecord {
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReportReply {}
+/// What the coordinator found; nothing of a record at which it could not look now.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportReply {
+    /// The ranges whose records are lost, or are not in the journal any more.
+    #[prost(uint64, repeated, tag = "1")]
+    pub lost: ::prost::alloc::vec::Vec<u64>,
+    /// The ranges whose records are in order: this worker alone cannot read them.
+    #[prost(uint64, repeated, tag = "2")]
+    pub in_order: ::prost::alloc::vec::Vec<u64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompleteReply {
     /// The answer to the request for a task. If there is none, the worker asks by Lease.
@@ -481,7 +489,7 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("chomp.v1.Coordinator", "Complete"));
             self.inner.unary(req, path, codec).await
         }
-        /// Reports lost or damaged records. Workers will compute their ranges again.
+        /// Reports lost or damaged records. The coordinator looks at them: workers will compute lost ranges again.
         pub async fn report(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportRequest>,
@@ -568,7 +576,7 @@ pub mod coordinator_server {
             &self,
             request: tonic::Request<super::CompleteRequest>,
         ) -> std::result::Result<tonic::Response<super::CompleteReply>, tonic::Status>;
-        /// Reports lost or damaged records. Workers will compute their ranges again.
+        /// Reports lost or damaged records. The coordinator looks at them: workers will compute lost ranges again.
         async fn report(
             &self,
             request: tonic::Request<super::ReportRequest>,

@@ -158,13 +158,16 @@ impl Client {
         self.link.call(call).await
     }
 
-    pub(crate) async fn report(&self, records: Vec<v1::LostRecord>) -> Result<(), ClientError> {
+    /// Reports lost records; returns what the coordinator has found.
+    pub(crate) async fn report(
+        &self,
+        records: Vec<v1::LostRecord>,
+    ) -> Result<v1::ReportReply, ClientError> {
         let worker = self.worker();
         let request = v1::ReportRequest { worker, records };
         let call = async |session: Arc<Session>| {
-            within(CONTROL_TIMEOUT, session.rpc().report(request.clone()))
-                .await
-                .map(drop)
+            let reply = within(CONTROL_TIMEOUT, session.rpc().report(request.clone())).await?;
+            Ok(reply.into_inner())
         };
         self.link.call(call).await
     }

@@ -97,8 +97,19 @@ impl WorkerContext {
                     let (head, reason) = (Head(lost.head), &lost.reason);
                     tracing::warn!("the record of range {head} is lost: {reason}");
                 }
-                self.client.report(lost).await?;
-                String::new()
+                let found = self.client.report(lost.clone()).await?;
+                let unreadable = lost.iter().find(|lost| found.in_order.contains(&lost.head));
+                if let Some(lost) = unreadable {
+                    self.stores.detour(found.in_order).await;
+                    let (head, reason) = (Head(lost.head), &lost.reason);
+                    format!(
+                        "the record of range {head} is in order and cannot be read here: {reason}"
+                    )
+                } else if lost.iter().all(|lost| found.lost.contains(&lost.head)) {
+                    String::new()
+                } else {
+                    "the coordinator could not look at records that cannot be read here".to_owned()
+                }
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
             Trouble::Missing(_) if self.stores.has_read_beyond(journal_end).await => String::new(),

@@ -4,6 +4,7 @@
 //! if it finds its coordinator's journal, or, in a place that the user has named, the table of its job. Any other
 //! worker logs the reason, and goes through the [relay](crate::relay).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -59,6 +60,10 @@ pub(crate) struct Store {
     pub(crate) storage: Arc<dyn Storage>,
     /// Whether all requests go through the coordinator.
     proxied: bool,
+    /// The same through the coordinator.
+    relay: Arc<dyn Storage>,
+    /// The ranges whose records are read through the coordinator: this worker cannot read them in another way.
+    detours: parking_lot::Mutex<BTreeSet<Head>>,
     /// The coordinator whose journal this is.
     epoch: AtomicU64,
     pub(crate) journal: RwLock<Follower>,
@@ -200,18 +205,27 @@ impl StoreProvider {
                 return Err(Trouble::Failed(what.to_owned()));
             }
         }
-        Store::open(storage, job, false).await
+        let relay = Arc::new(RelayStorage(self.client.clone()));
+        Store::open(storage, relay, job, false).await
     }
 
     async fn open_relay(&self, job: &JobDescription) -> Result<Store, Trouble> {
         let relay = Arc::new(RelayStorage(self.client.clone()));
-        Store::open(relay, job, true).await
+        Store::open(relay.clone(), relay, job, true).await
+    }
+
+    /// Has the records of these ranges be read through the coordinator from now on.
+    pub(crate) async fn detour(&self, heads: Vec<u64>) {
+        if let Some(store) = &*self.open.lock().await {
+            store.detours.lock().extend(heads.into_iter().map(Head));
+        }
     }
 }
 
 impl Store {
     async fn open(
         storage: Arc<dyn Storage>,
+        relay: Arc<dyn Storage>,
         job: &JobDescription,
         proxied: bool,
     ) -> Result<Store, Trouble> {
@@ -228,6 +242,8 @@ impl Store {
             range_bits: job.range_bits,
             storage,
             proxied,
+            relay,
+            detours: parking_lot::Mutex::default(),
             epoch: AtomicU64::new(job.epoch),
             journal: RwLock::new(journal),
         })
@@ -288,9 +304,16 @@ impl Store {
         if !lost.is_empty() {
             return Err(Trouble::Lost(lost));
         }
-        let reads = read_records(&*self.storage, rows).await;
-        for ((head, row), read) in rows.iter().zip(reads) {
-            match read {
+        let (detours, direct): (Vec<_>, Vec<_>) = {
+            let detours = self.detours.lock();
+            rows.iter().partition(|(head, _)| detours.contains(head))
+        };
+        let mut reads = read_records(&*self.storage, &direct).await;
+        reads.extend(read_records(&*self.relay, &detours).await);
+        let heads = direct.iter().chain(&detours).map(|&(head, _)| head);
+        let mut reads: BTreeMap<Head, _> = heads.zip(reads).collect();
+        for (head, row) in rows {
+            match reads.remove(head).expect("each was read") {
                 Ok(record) => records.push(record),
                 Err(StoreError::Lost { what, .. }) => {
                     lost.push(lost_record(*head, row.digest, what));

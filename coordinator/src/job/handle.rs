@@ -5,15 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chomp_plan::{LeaseAnswer, LeaseId, RequestId, TaskResult, Verdict, WorkerId};
+use chomp_table::{Digest, Head};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Job;
+use crate::effects::Audit;
 use crate::error::{CALLS_MAX, Refusal};
 use crate::tools::{Event, TaskAnswer, UnitLocation};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a report of lost records waits for the look at them.
+const AUDIT_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) type JobFn = Box<dyn FnOnce(&mut Job) + Send>;
 
@@ -94,6 +99,21 @@ impl JobHandle {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(_)) => Err(Refusal::ShuttingDown),
             Err(_) => Ok(None),
+        }
+    }
+
+    /// What the coordinator finds when it looks at records that a worker reports as lost; nothing if that takes too long.
+    pub(crate) async fn report(
+        &self,
+        worker: WorkerId,
+        records: Vec<(Head, Digest)>,
+    ) -> Result<Audit, Refusal> {
+        let (responder, audit) = oneshot::channel();
+        self.ask(move |job| job.report(worker, &records, responder))
+            .await??;
+        match tokio::time::timeout(AUDIT_WAIT, audit).await {
+            Ok(audit) => audit.map_err(|_| Refusal::ShuttingDown),
+            Err(_) => Ok(Audit::default()),
         }
     }
 

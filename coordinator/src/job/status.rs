@@ -184,6 +184,7 @@ impl Job {
                 ranges: worker.ranges,
                 positions_per_second: self.status.pace.of_worker(id) * self.positions_of_range(),
                 failures: worker.failures,
+                unreadable: worker.unreadable,
                 last_contact_ms: now.0.saturating_sub(worker.heard.0),
                 out: worker.out.as_ref().map(ToString::to_string),
             }

@@ -109,12 +109,13 @@ impl Served {
         Ok(reply.into_inner().verdict.unwrap())
     }
 
-    async fn report(&self, records: Vec<v1::LostRecord>) -> Result<(), Status> {
+    async fn report(&self, records: Vec<v1::LostRecord>) -> Result<v1::ReportReply, Status> {
         let request = v1::ReportRequest {
             worker: WORKER,
             records,
         };
-        self.client.clone().report(request).await.map(|_| ())
+        let reply = self.client.clone().report(request).await;
+        reply.map(tonic::Response::into_inner)
     }
 
     /// Evaluates the first range and puts its part.
@@ -240,12 +241,14 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         reason: "it is not there".to_owned(),
     };
     let settle = || tokio::time::sleep(Duration::from_secs(1));
+    let answer = |lost: &[u64], in_order: &[u64]| v1::ReportReply {
+        lost: lost.to_vec(),
+        in_order: in_order.to_vec(),
+    };
     // It is in order, or not what the journal has.
-    served
-        .report(vec![report(&summary.digest), report(&[1; 32])])
-        .await
-        .unwrap();
-    settle().await;
+    let reports = vec![report(&summary.digest), report(&[1; 32])];
+    let reply = served.report(reports).await.unwrap();
+    assert_eq!(reply, answer(&[0], &[0]));
     assert!(served.journal.ledger().range(Head(0)).is_some());
     // It is not there.
     let name = PartName { layer: 0, lease };
@@ -253,10 +256,9 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
     served.report(vec![report(&[1; 32])]).await.unwrap();
     settle().await;
     assert!(served.journal.ledger().range(Head(0)).is_some());
-    served
-        .report(vec![report(&summary.digest); 3])
-        .await
-        .unwrap();
+    let reports = vec![report(&summary.digest); 3];
+    let reply = served.report(reports).await.unwrap();
+    assert_eq!(reply, answer(&[0; 3], &[]));
     settle().await;
     assert!(served.journal.ledger().range(Head(0)).is_none());
     assert_eq!(heads_of(served.lease().await), [0]);

@@ -309,6 +309,8 @@ pub struct WorkerProgress {
     /// The ranges that it found or checked.
     pub ranges: u64,
     pub failures: u64,
+    /// The records that it could not read, though they are in order.
+    pub unreadable: u64,
     pub heard: Millis,
     /// Why the worker is out, if it is.
     pub out: Option<OutReason>,

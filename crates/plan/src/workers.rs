@@ -181,6 +181,15 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
+    /// Notes that a worker cannot read so many records, which are in order. Returns how many there were before, or
+    /// nothing if the worker is gone.
+    pub fn note_unreadable(&mut self, worker: WorkerId, records: u64) -> Option<u64> {
+        let entry = self.workers.by_id.get_mut(&worker)?;
+        let before = entry.progress.unreadable;
+        entry.progress.unreadable += records;
+        Some(before)
+    }
+
     /// Whether a worker has fewer tasks than threads.
     pub fn would_idle(&self, worker: WorkerId) -> bool {
         let entry = self.workers.by_id.get(&worker);

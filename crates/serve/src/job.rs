@@ -105,6 +105,8 @@ pub struct WorkerStatus {
     pub positions_per_second: f64,
     /// The number of its tasks that ended without a result.
     pub failures: u64,
+    /// The records that it could not read, though others can: it has read them through the coordinator since.
+    pub unreadable: u64,
     /// The milliseconds since its last call.
     pub last_contact_ms: u64,
     /// The reason if it gets no more tasks; null if it does.

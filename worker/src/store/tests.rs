@@ -13,7 +13,7 @@ async fn store() -> (Arc<SimulatedStorage>, Store) {
     let journal = Journal::open(storage.clone(), range_bits, 16, 1, 9);
     let journal = journal.await.unwrap();
     let job = JobDescription::of(16, range_bits, 9);
-    let store = Store::open(storage.clone(), &job, false).await;
+    let store = Store::open(storage.clone(), storage.clone(), &job, false).await;
     for _ in 0..2 {
         let heads = vec![Head(1)];
         journal

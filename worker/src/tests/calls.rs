@@ -109,17 +109,23 @@ impl Coordinator for Fake {
         let request = request.into_inner();
         self.check_joined(request.worker)?;
         let mut state = self.state();
+        let mut found = v1::ReportReply::default();
         for lost in request.records {
             let head = Head(lost.head);
             let digest = state.journal.ledger().range(head).map(|row| row.digest);
             state.reported.push((head, lost.reason));
             if digest.is_some_and(|digest| digest.0[..] == lost.digest) {
                 let withdrawn = Entry::Withdrawn { heads: vec![head] };
+                if state.is_whole(head) {
+                    found.in_order.push(head.0);
+                    continue;
+                }
                 now(state.journal.append(vec![withdrawn])).unwrap();
             }
+            found.lost.push(head.0);
         }
         self.changed.notify_waiters();
-        Ok(Response::new(v1::ReportReply {}))
+        Ok(Response::new(found))
     }
 
     async fn leave(

@@ -11,7 +11,7 @@ use chomp_kernel::{Isa, evaluate_heads};
 use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Merger, ShardBounds};
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::part::PartBuilder;
+use chomp_store::part::{PartBuilder, read_record};
 use chomp_store::{
     Entry, Finders, Journal, Key, PartName, PlacedRange, ShardSummary, Storage, published,
 };
@@ -297,6 +297,17 @@ impl State {
     /// The part with the record of a range that is done.
     pub(super) fn part(&self, head: Head) -> Key {
         self.journal.ledger().range(head).unwrap().part().key()
+    }
+
+    /// Whether the record of a range that is done is in order.
+    pub(super) fn is_whole(&self, head: Head) -> bool {
+        let row = *self.journal.ledger().range(head).unwrap();
+        let record = now(read_record(&*self.storage, head, &row)).ok();
+        let range = record.and_then(|record| range::decode(&record, self.range_bits).ok());
+        range.is_some_and(|range| {
+            let (summary, _) = range::encode(&range, self.range_bits);
+            (summary.head, summary.count, summary.stored) == (head, row.count, row.stored)
+        })
     }
 
     /// The last checkpoint.

@@ -1,13 +1,15 @@
 //! Stores that are lost, damaged, somewhere else, or not the right one.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use chomp_store::journal::is_opened_by;
 use chomp_store::location::StoreLocation;
 use chomp_store::objects::{LocalStorage, SimulatedStorage, TableLock};
-use chomp_store::{Entry, Journal, Key, Storage};
+use chomp_store::{Entry, Journal, Key, Storage, StorageError};
 use chomp_table::{Digest, Head, RangeSummary};
 use tonic::Status;
 
@@ -126,6 +128,56 @@ async fn lost_records_are_reported_and_computed_again() {
             );
         }
     }
+}
+
+/// A store of which this worker sees one object with a wrong bit.
+#[derive(Debug)]
+struct Blurred(Arc<SimulatedStorage>, Key);
+
+#[async_trait]
+impl Storage for Blurred {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        self.0.create(key, bytes).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let mut read = self.0.read_at(key, range).await?.to_vec();
+        if *key == self.1 {
+            read[0] ^= 1;
+        }
+        Ok(read.into())
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        self.0.list(prefix).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        self.0.delete(keys).await
+    }
+}
+
+/// A worker that alone cannot read a record fails at one task, and then reads it through the coordinator.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_only_this_worker_cannot_read_is_read_through_the_coordinator() {
+    let fake = Fake::new(go);
+    let key = {
+        let mut state = fake.state();
+        state.add_done(|head| head.0 < 6);
+        state.part(Head(1))
+    };
+    let storage = Blurred(Arc::clone(&fake.state().storage), key);
+    let config = Config {
+        store: Some(StoreChoice::Shared(Arc::new(storage))),
+        ..config(1)
+    };
+    fake.is_done_by(config).await;
+    let state = fake.state();
+    // Each of two lanes may find out by itself.
+    assert!((1..=2).contains(&state.reported.len()));
+    assert_eq!(state.returned.len(), state.reported.len());
+    assert!(state.returned[0].contains("is in order and cannot be read here"));
+    assert!(state.count("get") > 0);
 }
 
 #[tokio::test(start_paused = true)]

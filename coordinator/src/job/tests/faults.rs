@@ -3,7 +3,7 @@
 use chomp_store::{Entry, Finders};
 
 use super::*;
-use crate::effects::{SegmentContent, publish_table};
+use crate::effects::{Audit, SegmentContent, publish_table};
 
 /// A job in whose journal all ranges are done.
 pub(super) fn complete() -> Tested {
@@ -75,23 +75,53 @@ fn audits_are_bounded() {
     let mut tested = complete();
     tested.join(7);
     let worker = WorkerId::only(7);
+    let report = |tested: &mut Tested, records: &[(Head, Digest)]| {
+        let (responder, mut audit) = oneshot::channel();
+        let begun = tested.job.report(worker, records, responder);
+        begun.map(|()| audit.try_recv().ok())
+    };
     let other = (Head(1), Digest::of(b"another"));
-    tested.job.report(worker, &[other]).unwrap();
+    let gone = Audit {
+        lost: vec![other],
+        ..Audit::default()
+    };
+    assert_eq!(report(&mut tested, &[other]), Ok(Some(gone)));
     assert!(tested.job.effects.is_empty());
-    let records = [(Head(0), placed(0).summary.digest), other];
+    let records = [(Head(0), placed(0).summary.digest)];
     for _ in 0..AUDITS_MAX {
-        tested.job.report(worker, &records).unwrap();
+        assert_eq!(report(&mut tested, &records), Ok(None));
         let audit = tested.job.effects.pop();
-        let is_of_one = matches!(&audit, Some(Effect::Audit { records }) if records.len() == 1);
+        let is_of_one = matches!(&audit, Some(Effect::Audit { records, .. }) if records.len() == 1);
         assert!(is_of_one, "{audit:?}");
     }
-    tested.job.report(worker, &records).unwrap();
-    assert!(tested.job.effects.is_empty(), "so many at a time");
-    tested.job.on_audited(Vec::new());
-    tested.job.report(worker, &records).unwrap();
+    // So many at a time: of the next one nothing is said.
+    assert_eq!(report(&mut tested, &records), Ok(Some(Audit::default())));
+    assert!(tested.job.effects.is_empty());
+    let (responder, _) = oneshot::channel();
+    tested.job.on_audited(worker, Audit::default(), responder);
+    assert_eq!(report(&mut tested, &records), Ok(None));
     assert!(!tested.job.effects.is_empty());
-    let stranger = tested.job.report(WorkerId::only(8), &[]);
+    let (responder, _) = oneshot::channel();
+    let stranger = tested.job.report(WorkerId::only(8), &[], responder);
     assert_eq!(stranger, Err(Refusal::NotJoined));
+}
+
+/// The status says of a worker how many records it alone cannot read.
+#[test]
+fn one_that_cannot_read_what_others_can_is_named() {
+    let mut tested = tested(|_| ());
+    tested.join(7);
+    for (heads, count) in [(&[0][..], 1), (&[0, 2], 3)] {
+        let audit = Audit {
+            in_order: heads.iter().copied().map(Head).collect(),
+            ..Audit::default()
+        };
+        let (responder, mut answer) = oneshot::channel();
+        tested.job.audits += 1;
+        tested.job.on_audited(WorkerId::only(7), audit, responder);
+        assert!(!answer.try_recv().unwrap().in_order.is_empty());
+        assert_eq!(tested.job.status().workers[0].unreadable, count);
+    }
 }
 
 /// A larger table that was begun may have read a range that is wrong.
