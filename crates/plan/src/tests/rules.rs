@@ -199,6 +199,29 @@ fn as_many_are_sampled_as_the_settings_say() {
     }
 }
 
+/// The owner's own ranges have a rate of their own, and nobody has to check its shards.
+#[test]
+fn the_owner_is_checked_less() {
+    let owner = WorkerId::new(ParticipantId::OWNER.0, 1);
+    for (replicas, finders, rate, is_shard) in [
+        (1, &[owner][..], 100, false),
+        (1, &[A], 400, true),
+        (2, &[owner, A], 400, false),
+    ] {
+        let settings = Settings {
+            replicas,
+            checks_per_1000: 400,
+            owner_checks_per_1000: 100,
+            ..settings()
+        };
+        let mut bench = Bench::new(settings, &[owner, A]);
+        let mut sampled = |unit| bench.plan.sample_for_check(unit, finders);
+        assert_eq!(sampled(Unit::Shard(0)), is_shard);
+        let count = (0..4000).filter(|_| sampled(Unit::Range(Head(3)))).count();
+        assert!(count.abs_diff(4 * rate) <= 130, "{rate}: {count}");
+    }
+}
+
 #[test]
 fn results_that_differ_are_decided_by_the_coordinator() {
     for (a, b, truth, out) in [
