@@ -13,6 +13,7 @@ use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_download::{Reach, ServerPatience};
 use chomp_plan::Phase;
+use chomp_store::REPLICAS_MAX;
 use chomp_store::location::StoreLocation;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
@@ -52,7 +53,7 @@ pub(crate) struct CoordinatorArgs {
 
     /// Count a range as done when this many participants have found the same
     #[arg(long, value_name = "N", default_value = "1",
-        value_parser = number::<u32>(1..=16))]
+        value_parser = number::<u32>(1..=REPLICAS_MAX.into()))]
     pub(crate) replicas: u32,
 
     /// The name or address by which workers reach this machine, and the port if a router has another one for it

@@ -33,6 +33,9 @@ impl FinderParty {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Finders(Option<Arc<(u32, Vec<Finder>)>>);
 
+/// The most participants that have to find the same before it counts.
+pub const REPLICAS_MAX: u32 = 16;
+
 impl Finders {
     /// The finders of a content that should have `wanted` of them.
     pub fn new(wanted: u32, finders: impl IntoIterator<Item = Finder>) -> Finders {

@@ -75,7 +75,7 @@ use chomp_table::{Head, RangeBits};
 
 pub use chomp_durable_files::FaultKind;
 pub use entry::Entry;
-pub use finders::{Finder, FinderParty, Finders};
+pub use finders::{Finder, FinderParty, Finders, REPLICAS_MAX};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;

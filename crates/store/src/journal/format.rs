@@ -6,7 +6,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
-use crate::finders::{Finder, FinderParty, Finders};
+use crate::finders::{Finder, FinderParty, Finders, REPLICAS_MAX};
 use crate::keys::PartName;
 use crate::ledger::{Ledger, RangeMap};
 use crate::part::PlacedRange;
@@ -23,8 +23,9 @@ pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
-/// The bytes of an entry with one range and two finders.
-pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + 2 * FINDER) + 4 + RANGE;
+/// The most bytes of an entry with one range: as many have found it as have to, and one has checked it.
+pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + FINDERS_MAX * FINDER) + 4 + RANGE;
+const FINDERS_MAX: usize = REPLICAS_MAX as usize + 1;
 const FINDER: usize = 4 + 8;
 /// The longest reason why a party is out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;

@@ -19,7 +19,8 @@ use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
 use crate::{
-    Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, RangeRow, ShardSummary,
+    Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, REPLICAS_MAX, RangeRow,
+    ShardSummary,
 };
 
 /// The bits of the table: it has 128 ranges.
@@ -170,6 +171,28 @@ fn done(
         finders,
         ranges,
     }
+}
+
+/// A reader takes a checkpoint in which each range has as many finders as there can be.
+#[test]
+fn an_entry_has_room_for_all_finders() {
+    let worker = u64::MAX;
+    let finders = (0..=REPLICAS_MAX).map(|participant| Finder {
+        participant,
+        worker,
+    });
+    let finders = Finders::new(REPLICAS_MAX + 1, finders);
+    let entry = done(0, 1, REPLICAS_MAX, finders, vec![placed(Head(0), 0)]);
+    let ledger = Ledger::new(TABLE, range_bits());
+    let length = |entries: &[&Entry]| {
+        let write = |writer: &mut _| {
+            for entry in entries {
+                format::write(writer, entry);
+            }
+        };
+        format::encode(format::SEGMENT, &ledger, write).0.len()
+    };
+    assert_eq!(length(&[&entry]) - length(&[]), format::RANGE_ENTRY);
 }
 
 fn shard(bits: u32, finders: Finders, summary: ShardSummary) -> Entry {
