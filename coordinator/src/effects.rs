@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 use std::error::Error;
+use std::fmt::Display;
 use std::ops::Range;
 
-use chomp_plan::{PublishOutcome, Unit, WorkerId, WriteId, counted};
+use chomp_plan::{ParticipantId, PublishOutcome, Unit, WorkerId, WriteId, counted};
 use chomp_store::{Entry, Key, RangeRow, ShardSummary, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head};
-
 use tokio::sync::oneshot;
 
 use crate::contradiction::wrong_range;
@@ -88,7 +88,7 @@ impl Effect {
                 audit: known,
                 responder,
             } => {
-                let audit = audit(tools, &records, known).await;
+                let audit = audit(tools, worker.participant, &records, known).await;
                 Box::new(move |job| job.on_audited(worker, audit, responder))
             }
             Effect::Publish => {
@@ -251,23 +251,33 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
     }
 }
 
-async fn audit(tools: &Tools, records: &[(Head, RangeRow)], mut audit: Audit) -> Audit {
+async fn audit(
+    tools: &Tools,
+    reported_by: ParticipantId,
+    records: &[(Head, RangeRow)],
+    mut audit: Audit,
+) -> Audit {
+    let warn = |what: &dyn Display| {
+        if let Some(end) = tools.log_lines.next(reported_by) {
+            tracing::warn!("{what}{end}");
+        }
+    };
     for &(head, row) in records {
         let record = part::read_record(&*tools.storage, head, &row).await;
         match record.and_then(|record| tools.check_record(head, &row, &record)) {
             // The range may have been computed again meanwhile.
             Err(error @ StoreError::Lost { .. }) => {
                 if tools.done_range(head).ok() == Some(row) {
-                    tracing::warn!("{error}: the range is computed again");
+                    warn(&format_args!("{error}: the range is computed again"));
                 }
                 audit.lost.push((head, row.digest));
             }
             Ok(()) => audit.in_order.push(head),
             // A worker that needs the record reports it again.
-            Err(error) => tracing::warn!(
+            Err(error) => warn(&format_args!(
                 "cannot see whether the record of range {head} is lost: {}",
                 describe(&error)
-            ),
+            )),
         }
     }
     audit

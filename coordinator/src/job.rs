@@ -478,7 +478,9 @@ impl Job {
         self.handle(Event::Lost { records });
         if let Some(head) = audit.in_order.first() {
             let count = audit.in_order.len() as u64;
-            if self.plan.note_unreadable(worker, count) == Some(0) {
+            if self.plan.note_unreadable(worker, count) == Some(0)
+                && let Some(end) = self.tools.log_lines.next(worker.participant)
+            {
                 let workers = self.plan.workers();
                 let name = workers
                     .filter(|it| it.id == worker)
@@ -486,7 +488,7 @@ impl Job {
                     .last();
                 let name = name.unwrap_or_default();
                 tracing::warn!(
-                    "worker {name} cannot read what others can: the record of range {head} is in order"
+                    "worker {name} cannot read what others can: the record of range {head} is in order{end}"
                 );
             }
         }

@@ -34,7 +34,7 @@ impl LogLines {
         lines.count = lines.count.saturating_add(1);
         match lines.count {
             ..LINES_MAX => Some(""),
-            LINES_MAX => Some("; more such lines about its participant are left out for a minute"),
+            LINES_MAX => Some("; more lines of this participant are left out for a minute"),
             _ => None,
         }
     }

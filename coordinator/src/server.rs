@@ -282,9 +282,9 @@ impl Opened {
             None => begin(settings, &journal)?,
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, bits, shard);
-        let shard_puts = Arc::clone(&tools.shard_puts);
-        let (job, handle, progress) = Job::new(begun, tools, replicas, participants, finished);
-        let service = Service::new(handle.clone(), Arc::clone(&journal), description);
+        let (job, handle, progress) =
+            Job::new(begun, Arc::clone(&tools), replicas, participants, finished);
+        let service = Service::new(handle.clone(), &tools, description);
         let service = CoordinatorServer::new(service)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -295,6 +295,7 @@ impl Opened {
             relay: {
                 let journal = Arc::clone(&journal);
                 let refers_to = move |key: &_| journal.refers_to(key);
+                let shard_puts = Arc::clone(&tools.shard_puts);
                 Relay::new(storage, handle, refers_to, &folder_name(bits), shard_puts)
             },
             journal,

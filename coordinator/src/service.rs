@@ -25,7 +25,7 @@ use crate::error::Refusal;
 use crate::job::{Job, JobHandle};
 use crate::log_lines::LogLines;
 use crate::participants::AuthenticatedParticipant;
-use crate::tools::{Event, TaskAnswer};
+use crate::tools::{Event, TaskAnswer, Tools};
 
 /// The most threads that a worker may report.
 const THREADS_MAX: u32 = 1 << 12;
@@ -57,17 +57,13 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(
-        handle: JobHandle,
-        journal: Arc<Journal>,
-        description: JobDescription,
-    ) -> Service {
+    pub(crate) fn new(handle: JobHandle, tools: &Tools, description: JobDescription) -> Service {
         Service {
             handle,
-            journal,
+            journal: Arc::clone(&tools.journal),
             description: Arc::new(description),
             kernel: Arc::default(),
-            log_lines: LogLines::default(),
+            log_lines: tools.log_lines.clone(),
         }
     }
 

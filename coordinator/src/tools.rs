@@ -9,6 +9,8 @@ use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
 use tokio::sync::{Mutex, RwLock, oneshot};
 
+use crate::log_lines::LogLines;
+
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
@@ -21,6 +23,7 @@ pub(crate) struct Tools {
     /// Shards that workers put through the coordinator have it together, publication has it alone: a later one might
     /// replace a file that was compared.
     pub(crate) shard_puts: Arc<RwLock<()>>,
+    pub(crate) log_lines: LogLines,
 }
 
 impl Tools {
@@ -37,6 +40,7 @@ impl Tools {
             shard_size,
             compared: Mutex::default(),
             shard_puts: Arc::default(),
+            log_lines: LogLines::default(),
         })
     }
 }
