@@ -103,6 +103,32 @@ fn finish(mut cluster: Job, known: &str) -> (String, Vec<String>) {
     (log, blamed)
 }
 
+/// All is sampled, and the only other participant is revoked: nobody can check what is left, and nobody does, the
+/// coordinator neither.
+#[test]
+fn sampled_checks_lapse_when_one_participant_is_left() {
+    const RANGES: usize = 1 << (20 - 12);
+    let mut cluster = Job::start_with_checks(1000, 1, 20, 12);
+    let access = ["ann", "ben"].map(|name| cluster.access_of(name));
+    block_on(async {
+        let mut ann = Client::join(&access[0], 1, "ann").await;
+        let mut ben = Client::join(&access[1], 2, "ben").await;
+        for _ in 0..4 {
+            work_honestly(&mut ann).await.unwrap();
+            work_honestly(&mut ben).await.unwrap();
+        }
+        ann.leave().await;
+    });
+    cluster.change_access("revoke", "ben", None);
+    let ann = cluster.start_worker("ann");
+    assert_eq!(cluster.published()["fingerprint"], FINGERPRINT_20);
+    assert_content(ann);
+    let log = cluster.stop();
+    // Of the ranges, and of the shard.
+    let lapsed = format!("does not wait for {} sampled checks", RANGES + 1);
+    assert!(log.contains(&lapsed), "{log}");
+}
+
 /// It joins, and says that it is there, and that is all: nobody waits for its checks.
 #[test]
 fn one_that_takes_no_task_holds_up_nothing() {

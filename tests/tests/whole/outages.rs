@@ -14,8 +14,9 @@ use crate::common::cluster::{Cluster, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
     Ended, FINGERPRINT_20, FINGERPRINT_26, change, chomp, end, files, folder, is_whole,
-    ranges_done, run_in, start,
+    ranges_done, run_in, start, wrapped,
 };
+use chomp_testing::needs;
 
 const BITS: u32 = 26;
 const RANGE_BITS: u32 = 13;
@@ -208,6 +209,45 @@ fn what_becomes_of_a_fault_is_what_the_manual_says() {
             }
         }
     });
+}
+
+/// A worker that alone sees other bytes in a file hears that the records are in order: it reads them through the
+/// coordinator, and nothing is computed again.
+#[test]
+fn records_that_one_worker_alone_cannot_read_go_through_the_coordinator() {
+    let cluster = Cluster::new();
+    // Ranges that no worker has in memory.
+    let mut smaller = run_in(&cluster.table(), TABLE_BITS - 1, TABLE_RANGE_BITS);
+    end(smaller.arg("--keep-parts")).summary();
+    let part = files(&cluster.table().join("work/parts")).swap_remove(0);
+    let damaged = cluster.home().join("damaged");
+    fs::copy(&part, &damaged).unwrap();
+    change(&damaged, |bytes| {
+        bytes.iter_mut().for_each(|byte| *byte ^= 0x20);
+    });
+    let mount = r#"mount --bind "$0" "$1" && shift && exec "$@""#;
+    let paths = [&damaged, &part].map(|path| path.to_str().unwrap());
+    let view = |command: &Command| {
+        let shell = ["--map-root-user", "--mount", "sh", "-c", mount];
+        wrapped("unshare", &[&shell[..], &paths].concat(), command)
+    };
+    let can = needs::can("another view of a file", &mut view(&Command::new("true")));
+    if needs::found("MOUNT", can).is_none() {
+        return;
+    }
+    let coordinator = cluster.begin(TABLE_BITS, TABLE_RANGE_BITS);
+    let worker = cluster.start(&mut view(&cluster.worker("alone")));
+    let ended = coordinator.wait();
+    ended.made(FINGERPRINT_20);
+    let worker = worker.wait().done();
+    worker.says("is in order and cannot be read here");
+    let said = |what: &str| ended.stderr.matches(what).count();
+    assert_eq!(
+        said("worker alone cannot read what others can"),
+        1,
+        "{ended:?}"
+    );
+    assert_eq!(said("is computed again"), 0, "{ended:?}");
 }
 
 /// As a machine leaves it whose disk lost its last write.
