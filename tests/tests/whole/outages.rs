@@ -223,7 +223,9 @@ fn records_that_one_worker_alone_cannot_read_go_through_the_coordinator() {
     let damaged = cluster.home().join("damaged");
     fs::copy(&part, &damaged).unwrap();
     change(&damaged, |bytes| {
-        bytes.iter_mut().for_each(|byte| *byte ^= 0x20);
+        for byte in bytes {
+            *byte ^= 0x20;
+        }
     });
     let mount = r#"mount --bind "$0" "$1" && shift && exec "$@""#;
     let paths = [&damaged, &part].map(|path| path.to_str().unwrap());
