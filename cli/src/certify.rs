@@ -75,11 +75,11 @@ struct Proved {
 
 impl Proved {
     fn of(certificate: &Certificate) -> Proved {
-        let Cell { row, column } = certificate.opening();
+        let Cell { row, column } = certificate.opening;
         Proved {
-            board: certificate.board(),
+            board: certificate.board,
             opening: (row, column),
-            positions: certificate.positions().len(),
+            positions: certificate.positions.len(),
             necessary: None,
         }
     }
@@ -162,14 +162,14 @@ pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<
 
 fn check(file: &Path, teller: &Teller) -> anyhow::Result<Proved> {
     let named = || format!("cannot read {}", file.display());
-    let input: Box<dyn BufRead> = if file == Path::new("-") {
+    let mut input: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
         Box::new(BufReader::new(open_or_pipe(file).with_context(named)?.0))
     };
-    let read = Certificate::read(input, |lines| teller.counted("lines", lines));
+    let read = Certificate::read(&mut *input, &mut |lines| teller.counted("lines", lines));
     let checked = read.and_then(|certificate| {
-        certificate.check(|done| teller.stage("positions", done))?;
+        certificate.check(&mut |done| teller.stage("positions", done))?;
         Ok(Proved::of(&certificate))
     });
     checked.map_err(|error| match error {
@@ -188,8 +188,8 @@ fn find(table: &Table, board: (u32, u32), opening: Cell, teller: &Teller) -> any
     let found = Certificate::find(
         board,
         opening,
-        |word| losing.has(word),
-        |search, positions| {
+        &|word| losing.has(word),
+        &mut |search, positions| {
             let stage = match search {
                 Search::Necessary => "necessary positions",
                 Search::Chosen => "other positions",

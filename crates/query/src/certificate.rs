@@ -36,10 +36,12 @@ use check::Unproved;
 /// A board, a first move, and a set of positions that is to be closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    board: (u32, u32),
-    opening: Cell,
+    /// The rows and columns of the board.
+    pub board: (u32, u32),
+    /// The first move.
+    pub opening: Cell,
     /// The positions, which are inside the board: of a mirror pair one.
-    positions: Vec<Word>,
+    pub positions: Vec<Word>,
     /// The number of lines before the first position in the text.
     lines_before: u64,
 }
@@ -69,24 +71,12 @@ pub enum CertificateError {
 }
 
 impl Certificate {
-    /// The rows and columns of the board.
-    pub fn board(&self) -> (u32, u32) {
-        self.board
-    }
-
-    /// The first move.
-    pub fn opening(&self) -> Cell {
-        self.opening
-    }
-
-    /// The positions, in their order: of a mirror pair one.
-    pub fn positions(&self) -> &[Word] {
-        &self.positions
-    }
-
     /// Checks that the certificate proves its claim, from the rules of the game alone. `watch` gets the part that is
     /// done, and says whether to go on. Fails if the certificate proves nothing, or if `watch` ends the check.
-    pub fn check(&self, watch: impl FnMut(f64) -> ControlFlow<()>) -> Result<(), CertificateError> {
+    pub fn check(
+        &self,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<(), CertificateError> {
         let (board, opening) = (self.board, self.opening);
         let checked = check::check(board, opening, &self.positions, watch);
         let at = |index: usize, what: String| CertificateError::Line {

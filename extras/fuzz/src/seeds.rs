@@ -362,7 +362,7 @@ pub(crate) fn certificates() -> Vec<Vec<u8>> {
     ];
     let written = found.map(|(board, (row, column))| {
         let is_losing = |word| losing[index_of(word)];
-        let found = Certificate::find(board, Cell { row, column }, is_losing, |_, _| {
+        let found = Certificate::find(board, Cell { row, column }, &is_losing, &mut |_, _| {
             ControlFlow::Continue(())
         });
         let found = found.expect("a first move").expect("one that wins");

@@ -326,22 +326,22 @@ static LOSING: LazyLock<Vec<bool>> = LazyLock::new(|| definition::losing(CERTIFI
 
 /// A certificate comes back when it is written, and what it proves is true.
 fn certificate(bytes: &[u8]) -> bool {
-    let go_on = |_| ControlFlow::Continue(());
-    let Ok(found) = Certificate::read(bytes, go_on) else {
+    let read = |mut bytes| Certificate::read(&mut bytes, &mut |_| ControlFlow::Continue(()));
+    let Ok(found) = read(bytes) else {
         return false;
     };
     let text = found.to_string();
-    let again = Certificate::read(text.as_bytes(), go_on).expect("what is written is read");
+    let again = read(text.as_bytes()).expect("what is written is read");
     assert_eq!(again.to_string(), text);
-    let (rows, columns) = found.board();
+    let (rows, columns) = found.board;
     let is_small = rows + columns <= CERTIFICATE_BITS;
-    if !is_small || found.check(|_| ControlFlow::Continue(())).is_err() {
+    if !is_small || found.check(&mut |_| ControlFlow::Continue(())).is_err() {
         return false;
     }
     let board = Position::new(vec![columns; rows as usize]).expect("a small board");
     let mut moves = Word::from(&board).moves();
     let (_, left) = moves
-        .find(|(cell, _)| *cell == found.opening())
+        .find(|(cell, _)| *cell == found.opening)
         .expect("a first move");
     assert!(LOSING[definition::index_of(left)], "{text}");
     true

@@ -311,7 +311,7 @@ static PROOFS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let cells =
             (1..=rows).flat_map(|row| (1..=columns).map(move |column| Cell { row, column }));
         let found = cells.skip(1).filter_map(|opening| {
-            let found = Certificate::find((rows, columns), opening, is_losing, |_, _| GO_ON);
+            let found = Certificate::find((rows, columns), opening, &is_losing, &mut |_, _| GO_ON);
             found.unwrap().map(|found| found.certificate.to_string())
         });
         found.collect::<Vec<_>>()
@@ -390,13 +390,13 @@ fn mutated(seed: u64) -> Vec<u8> {
 
 /// Whether the text is a proof. Then its claim is true.
 fn proves(text: &[u8]) -> bool {
-    let read = Certificate::read(text, |_| GO_ON);
+    let read = Certificate::read(&mut &*text, &mut |_| GO_ON);
     let checked = read.and_then(|certificate| {
-        certificate.check(|_| GO_ON)?;
+        certificate.check(&mut |_| GO_ON)?;
         Ok::<_, CertificateError>(certificate)
     });
     checked.is_ok_and(|certificate| {
-        let ((rows, columns), opening) = (certificate.board(), certificate.opening());
+        let ((rows, columns), opening) = (certificate.board, certificate.opening);
         let left = (1..=rows).map(|row| {
             if row < opening.row {
                 columns

@@ -1,9 +1,8 @@
 //! The check of a certificate. Whoever believes this page believes what it says yes to.
 //!
 //! A [`Word`] is a position: the number of its border. This page needs three things of it. `moves` are the cells of the
-//! position, each with the position that is left when it is taken with all cells beyond it in both directions.
-//! `representative` is the same word for a position and its mirror image. `EMPTY` has no cells: the player to move there
-//! has won, as the other has taken the poison.
+//! position, each with the position that is left when it is taken with all cells beyond it in both directions. `mirror`
+//! exchanges rows and columns. `EMPTY` has no cells: the player to move there has won, as the other has taken the poison.
 //!
 //! **Theorem.** Let S be a set of positions that have cells. After each move from one of them that leaves cells, let
 //! some reply leave a position of S or the mirror image of one. Then the player to move from a position of S loses.
@@ -56,15 +55,15 @@ pub(super) fn check(
     board: (u32, u32),
     opening: Cell,
     positions: &[Word],
-    mut watch: impl FnMut(f64) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
 ) -> Result<(), Unproved> {
     let first = after(board, opening).ok_or(Unproved::NoMove)?;
     if let Some(index) = positions.iter().position(|word| *word == Word::EMPTY) {
         return Err(Unproved::Empty(index));
     }
-    let set: HashSet<Word, RandomState> =
-        positions.iter().map(|word| word.representative()).collect();
-    let is_in_set = |word: Word| word != Word::EMPTY && set.contains(&word.representative());
+    let images = positions.iter().flat_map(|word| [*word, word.mirror()]);
+    let set: HashSet<Word, RandomState> = images.collect();
+    let is_in_set = |word: Word| word != Word::EMPTY && set.contains(&word);
     if !is_in_set(first) {
         return Err(Unproved::NoStart(first));
     }

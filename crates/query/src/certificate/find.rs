@@ -66,8 +66,8 @@ impl Certificate {
     pub fn find(
         board: (u32, u32),
         opening: Cell,
-        is_losing: impl Fn(Word) -> bool,
-        mut watch: impl FnMut(Search, usize) -> ControlFlow<()>,
+        is_losing: &dyn Fn(Word) -> bool,
+        watch: &mut dyn FnMut(Search, usize) -> ControlFlow<()>,
     ) -> Result<Option<Found>, CertificateError> {
         let first = after(board, opening).ok_or(CertificateError::NoMove { board, opening })?;
         let first = first.representative();

@@ -11,7 +11,7 @@ use crate::tests::ByDefinition;
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 fn find(board: (u32, u32), opening: Cell, is_losing: impl Fn(Word) -> bool) -> Option<Found> {
-    Certificate::find(board, opening, is_losing, |_, _| GO_ON).unwrap()
+    Certificate::find(board, opening, &is_losing, &mut |_, _| GO_ON).unwrap()
 }
 
 fn boards(most_rows: u32, most_columns: u32) -> impl Iterator<Item = (u32, u32)> {
@@ -56,13 +56,13 @@ fn every_winning_first_move_has_a_certificate() {
             };
             let necessary = necessary(&table, first.representative());
             assert_eq!(count, necessary.len(), "{board:?} {opening}");
-            let positions = certificate.positions().iter();
+            let positions = certificate.positions.iter();
             let all: HashSet<Word> = positions.map(|word| word.representative()).collect();
-            assert!(necessary.is_subset(&all) && all.len() == certificate.positions().len());
+            assert!(necessary.is_subset(&all) && all.len() == certificate.positions.len());
             assert!(all.iter().all(|&word| table.is_losing(word)));
-            certificate.check(|_| GO_ON).unwrap();
+            certificate.check(&mut |_| GO_ON).unwrap();
             let text = certificate.to_string();
-            let read = Certificate::read(text.as_bytes(), |_| GO_ON).unwrap();
+            let read = Certificate::read(&mut text.as_bytes(), &mut |_| GO_ON).unwrap();
             assert_eq!(read, certificate);
         }
     }
@@ -191,7 +191,7 @@ fn no_false_claim_is_proved() {
             let positions: Vec<Word> = set.iter().map(|&index| words[index]).collect();
             for (&opening, first) in openings.iter().zip(&firsts) {
                 let expected = is_closed && first & all != 0;
-                let said = check::check(board, opening, &positions, |_| GO_ON);
+                let said = check::check(board, opening, &positions, &mut |_| GO_ON);
                 assert_eq!(
                     said.is_ok(),
                     expected,
@@ -231,11 +231,11 @@ fn no_false_claim_is_proved() {
 }
 
 fn said(text: &[u8]) -> Result<usize, String> {
-    let read = Certificate::read(text, |_| GO_ON);
+    let read = Certificate::read(&mut &*text, &mut |_| GO_ON);
     let certificate = read.map_err(|error| error.to_string())?;
-    let checked = certificate.check(|_| GO_ON);
+    let checked = certificate.check(&mut |_| GO_ON);
     checked.map_err(|error| error.to_string())?;
-    Ok(certificate.positions().len())
+    Ok(certificate.positions.len())
 }
 
 /// A certificate of five positions: its claim is in lines 3 and 4.
@@ -403,11 +403,11 @@ fn what_proves_nothing_is_named_as_the_text_has_it() {
 /// A line has so many bytes, and comments are not kept: no text takes memory but by its positions.
 #[test]
 fn endless_texts_are_read_line_by_line() {
-    let zeros = Certificate::read(BufReader::new(io::repeat(0)), |_| GO_ON);
+    let zeros = Certificate::read(&mut BufReader::new(io::repeat(0)), &mut |_| GO_ON);
     let error = zeros.unwrap_err().to_string();
     assert_eq!(error, "line 1: it has more than 1000 bytes");
     let (mut lines, comments) = (0, "#\n".repeat(1 << 20));
-    let stopped = Certificate::read(comments.as_bytes(), |so_far| {
+    let stopped = Certificate::read(&mut comments.as_bytes(), &mut |so_far| {
         lines = so_far;
         if so_far > 1 << 19 {
             ControlFlow::Break(())
@@ -417,8 +417,7 @@ fn endless_texts_are_read_line_by_line() {
     });
     assert!(matches!(stopped, Err(CertificateError::Stopped)));
     assert!(lines > 1 << 19);
-    let broken = BufReader::new(FailingInput);
-    let broken = Certificate::read(broken, |_| GO_ON);
+    let broken = Certificate::read(&mut BufReader::new(FailingInput), &mut |_| GO_ON);
     assert!(matches!(broken, Err(CertificateError::Read(_))));
 }
 
@@ -435,7 +434,7 @@ impl Read for FailingInput {
 fn the_empty_position_is_no_member() {
     let opening = Cell { row: 3, column: 3 };
     let first = check::after((3, 3), opening).unwrap();
-    let all = |positions: &[Word]| check::check((3, 3), opening, positions, |_| GO_ON);
+    let all = |positions: &[Word]| check::check((3, 3), opening, positions, &mut |_| GO_ON);
     assert_eq!(all(&[first, Word::EMPTY]), Err(Unproved::Empty(1)));
     let open = Cell { row: 1, column: 3 };
     assert_eq!(all(&[first]), Err(Unproved::Open(0, open)));
@@ -457,7 +456,7 @@ fn boards_beyond_64_bits_have_no_first_move() {
         (u32::MAX, 1),
     ] {
         assert_eq!(check::after(sides, opening), None, "{sides:?}");
-        let found = Certificate::find(sides, opening, |_| true, |_, _| GO_ON);
+        let found = Certificate::find(sides, opening, &|_| true, &mut |_, _| GO_ON);
         assert!(matches!(found, Err(CertificateError::NoMove { .. })));
     }
     for (sides, left) in [((1, 63), 2), ((32, 32), 1 << 32)] {
@@ -476,14 +475,14 @@ fn a_certificate_without_one_of_its_positions_proves_nothing() {
     for index in 0..certificate.positions.len() {
         let mut wrong = certificate.clone();
         wrong.positions.remove(index);
-        let refused = wrong.check(|_| GO_ON).unwrap_err();
+        let refused = wrong.check(&mut |_| GO_ON).unwrap_err();
         let expected = matches!(
             refused,
             CertificateError::Line { .. } | CertificateError::NoStart(_)
         );
         assert!(expected, "{index}: {refused}");
     }
-    let stopped = certificate.check(|_| ControlFlow::Break(()));
+    let stopped = certificate.check(&mut |_| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(CertificateError::Stopped)));
 }
 
@@ -498,9 +497,9 @@ fn wrong_tables_give_no_wrong_proofs() {
         for opening in cells(board).skip(1) {
             for &other in all.iter().filter(|word| word.is_representative()) {
                 let is_losing = |word: Word| table.is_losing(word) != (word == other);
-                match Certificate::find(board, opening, is_losing, |_, _| GO_ON) {
+                match Certificate::find(board, opening, &is_losing, &mut |_, _| GO_ON) {
                     Ok(Some(found)) => {
-                        found.certificate.check(|_| GO_ON).unwrap();
+                        found.certificate.check(&mut |_| GO_ON).unwrap();
                         proofs += 1;
                     }
                     Ok(None) => {}

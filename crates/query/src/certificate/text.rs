@@ -44,8 +44,8 @@ impl Certificate {
     /// the text is no certificate or cannot be read, or if `watch` ends it. Whether it proves its claim is for
     /// [`check`](Certificate::check) to say.
     pub fn read(
-        input: impl BufRead,
-        watch: impl FnMut(u64) -> ControlFlow<()>,
+        input: &mut dyn BufRead,
+        watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Certificate, CertificateError> {
         let mut lines = Lines {
             input,
@@ -82,16 +82,16 @@ impl Certificate {
     }
 }
 
-struct Lines<R, W> {
-    input: R,
-    watch: W,
+struct Lines<'a> {
+    input: &'a mut dyn BufRead,
+    watch: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
     /// The number of the line.
     number: u64,
     /// The line, without the line feed. Empty at the end of the text.
     line: Vec<u8>,
 }
 
-impl<R: BufRead, W: FnMut(u64) -> ControlFlow<()>> Lines<R, W> {
+impl Lines<'_> {
     /// Reads the next line; false at the end.
     fn next(&mut self) -> Result<bool, CertificateError> {
         if self.number.is_multiple_of(WATCH_LINES) && (self.watch)(self.number).is_break() {
