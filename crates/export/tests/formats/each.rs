@@ -74,8 +74,8 @@ fn rows_are_lines_with_all_there_is_to_say() {
             let rows = rows_of(word);
             let (bits, area) = (rows[0] as usize + rows.len(), rows.iter().sum::<u32>());
             let rows = rows.iter().map(u32::to_string);
-            let rows = rows.collect::<Vec<_>>().join(",");
-            writeln!(lines, "{word},{bits},{area},\"{rows}\"").unwrap();
+            let rows = rows.collect::<Vec<_>>().join("+");
+            writeln!(lines, "{word},{bits},{area},{rows}").unwrap();
         }
         let (report, bytes) = bytes(table, Format::Rows, filter);
         assert_eq!(String::from_utf8(bytes).unwrap(), lines);
@@ -173,7 +173,7 @@ fn few_rows_are_written_in_each_format() {
         assert_eq!((report.positions, report.bytes, report.sha256), expected);
         bytes
     };
-    let text = "rows\n\"1\"\n\"70000,3,2,1\"\n\"70001,70000,9\"\n";
+    let text = "rows\n1\n70000+3+2+1\n70001+70000+9\n";
     assert_eq!(write(Format::Rows), text.as_bytes());
 
     let array = write(Format::Npy);
