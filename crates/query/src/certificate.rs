@@ -60,7 +60,7 @@ pub enum CertificateError {
         line: u64,
         what: String,
     },
-    /// What a table says of some positions contradicts what it says of others.
+    /// The table says of some positions what contradicts the rest.
     #[error("{0}")]
     Contradiction(String),
     #[error("it cannot be read")]

@@ -176,7 +176,7 @@ fn what_proves_nothing_is_refused() {
             "board 3x4\r\n",
             "line 1: \"board 3x4\\r\" where",
         ),
-        // What is no position, or no other one.
+        // Lines that are no position, or a position again.
         (
             "3,1,1",
             "# no comment",

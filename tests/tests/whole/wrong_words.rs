@@ -95,8 +95,7 @@ fn larger_words_of_mirror_pairs_are_refused() {
     }
 }
 
-/// The right words without one of them, and with one more. What is proved from such a table is true, and what it
-/// contradicts is not told.
+/// The right words without one of them, and with one more. A proof from such a table is true, or there is none.
 #[test]
 fn a_missing_or_additional_word_gives_no_wrong_proof() {
     let right = tables::words(BITS);

@@ -1,4 +1,4 @@
-//! The check of a certificate. Whoever believes this page believes what it says yes to.
+//! The check of a certificate. To believe its answers takes this page and the three things that it needs of words.
 //!
 //! A [`Word`] is a position: the number of its border. This page needs three things of it. `moves` are the cells of the
 //! position, each with the position that is left when it is taken with all cells beyond it in both directions. `mirror`

@@ -1,4 +1,4 @@
-//! What is found is a proof, what is no proof is refused, and what is written is read.
+//! Certificates that are found are proofs, others are refused, and those that are written are read.
 
 use std::collections::HashSet;
 use std::io::{BufReader, Read};
@@ -99,7 +99,7 @@ impl Inside {
         self.place(rows).unwrap() | self.place(&mirror).unwrap_or(0)
     }
 
-    /// What moves from this position leave.
+    /// The positions that moves from this one leave.
     fn left(rows: &[u32]) -> Vec<Vec<u32>> {
         let mut left = Vec::new();
         for row in 0..rows.len() {
