@@ -65,7 +65,7 @@ pub(crate) async fn start(
         bits: size,
         replicas: 1,
         keep_parts,
-        // The worker of the next run is another one, and it goes on instead of doing some of this one's work again.
+        // The worker of a resumed run is another party, which would evaluate the sampled ranges of this one again.
         checks_per_1000: Some(0),
         store_hint: None,
         secrets: Arc::new(Secrets::in_memory()),

@@ -34,7 +34,7 @@ pub(crate) enum Effect {
     Audit {
         worker: WorkerId,
         records: Vec<(Head, RangeRow)>,
-        /// What is known of others.
+        /// The verdicts on other records of the report.
         audit: Audit,
         responder: oneshot::Sender<Audit>,
     },
@@ -46,7 +46,7 @@ pub(crate) enum Effect {
     RemoveMerged { ranges: Range<Head> },
 }
 
-/// What a look at records has found. Nothing is known of those that could not be looked at.
+/// Verdicts on records that were read again. A record that could not be read has none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audit {
     /// Also those that the journal has no more.

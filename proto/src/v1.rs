@@ -243,7 +243,7 @@ pub struct LostRecord {
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
 }
-/// What the coordinator found; nothing of a record at which it could not look now.
+/// The verdicts of the coordinator; none on a record that it could not read now.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportReply {
     /// The ranges whose records are lost, or are not in the journal any more.

@@ -197,7 +197,7 @@ impl MatrixRows {
         let numbers = text
             .split(|char: char| !char.is_ascii_digit())
             .filter(|number| !number.is_empty());
-        // Of three row lengths that follow each other one has another digit, as 102.
+        // Of three row lengths that follow each other one has another digit, such as 102.
         let most = match numbers.clone().count() {
             _ if !is_binary => 0,
             1 if numbers.clone().next() == Some(text) && text.len() > 1 => 2,
@@ -358,7 +358,7 @@ mod tests {
             // A list without quotes has too many fields, in the only column too.
             ("rows\n5,4,2,1\n3\n7\t5\n", "?|3|?"),
             ("id,rows\n7,5,4\n3\n\n5,4,\n", "?|?|?"),
-            // The word tells that a program took the rows for a number.
+            // The word shows that a program took the rows for a number.
             (
                 "rows,word\n21,10\n\"2,1\",10\n\"2,1\",\n21,\n",
                 "?|2,1|2,1|21",
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// What stands below a header that is not understood may be in any column, and above one too.
+    /// Positions below a header that is not understood, or above a late one, may be in any column.
     #[test]
     fn nothing_is_read_below_a_header_that_is_not_understood() {
         for header in [

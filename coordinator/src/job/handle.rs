@@ -102,7 +102,7 @@ impl JobHandle {
         }
     }
 
-    /// What the coordinator finds when it looks at records that a worker reports as lost; nothing if that takes too long.
+    /// The verdicts on records that a worker reports as lost; none if reading them takes too long.
     pub(crate) async fn report(
         &self,
         worker: WorkerId,

@@ -511,7 +511,7 @@ impl<T: PlanTypes> Plan<T> {
             matches!(unit, Unit::Range(_)) && !units.has_sources(unit)
         };
         self.end_leases_with(is_blocked);
-        // What the coordinator computes from it may fail, so the outcome does not count, and it is tried again.
+        // A computation that reads it may fail, so its outcome does not count, and it is tried again.
         for (&unit, is_stale) in &mut self.arbitrations.under_way {
             *is_stale |= !self.units.has_sources(unit);
         }

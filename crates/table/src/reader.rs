@@ -62,7 +62,7 @@ pub enum TableError {
     NotFound { path: PathBuf },
     #[error("{file} is damaged: {what}; download or build this table again")]
     Damaged { file: PathBuf, what: String },
-    /// What the table says of a position does not go with what it says of others.
+    /// The answers for a position and for those that its moves leave cannot all be right.
     #[error("the table contradicts itself: {what}; download or build it again")]
     Contradiction { what: String },
     /// A file does not begin as a shard does, so it never was one.

@@ -421,7 +421,7 @@ fn what_is_not_a_position_is_not_answered() {
     end(&mut query(path(dir.path()), &["0110100"])).refuses(2, &["0110100"]);
 }
 
-/// Whoever wrote the file: the positions are in the column of their name.
+/// The positions are in the column of their name, whichever program wrote the file.
 #[test]
 fn columns_are_found_by_their_names() {
     let dir = tempfile::tempdir().unwrap();
