@@ -4,7 +4,6 @@ use std::error::Error;
 
 use chomp_access::participants::ChangeError;
 use chomp_boxes::ThinError;
-use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
@@ -95,10 +94,10 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
 
 fn of_job(error: &JobError) -> Option<Exit> {
     match error {
-        JobError::Store(error)
-        | JobError::Publish(PublishError::Store(error))
-        | JobError::Arbiter(ArbiterError::Store(error)) => of_store(error),
-        JobError::Publish(_) | JobError::Arbiter(_) => Some(Exit::Damaged),
+        JobError::Store(error) | JobError::Publish(PublishError::Store(error)) => of_store(error),
+        JobError::Publish(_) => Some(Exit::Damaged),
+        // The next cause is the error of a worker.
+        JobError::Referee(_) => None,
         JobError::Stopped(_) => Some(Exit::Failed),
     }
 }

@@ -165,7 +165,11 @@ fn text(status: &Status) -> String {
         line("shards", &format!("{done} of {shards} written"));
     }
     if status.arbitrations > 0 {
-        line("arbitrations", &HumanCount(status.arbitrations).to_string());
+        let left = HumanCount(status.arbitrations);
+        line(
+            "referee",
+            &format!("{left} ranges or shards are left to it"),
+        );
     }
     line("replicas", &status.replicas.to_string());
     for worker in &status.workers {

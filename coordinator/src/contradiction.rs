@@ -1,8 +1,8 @@
-//! The search for the wrong range of a table that contradicts itself.
+//! The search for the ranges of which one is wrong, if a table contradicts itself.
 //!
 //! A position is losing if and only if its mirror image is. The two are mostly words of different ranges, which
 //! different workers may have evaluated. So the counts and sums that publication compares show when words of one range
-//! are wrong and their mirror images are not. The search then finds the range in two steps:
+//! are wrong and their mirror images are not. The search then finds the ranges in two steps:
 //!
 //! 1. **A word without its mirror image.** For each losing word that is not its own mirror image, the smaller word of
 //!    the pair is put into one of [`SUMS`] sums, by exclusive or. So two losing words that are mirror images of each
@@ -12,11 +12,12 @@
 //!    the end all of them agree, and so determine whether the last word is losing. The range of that word or of its
 //!    mirror image says otherwise. Either it does not follow from its sources, or it was misled by the
 //!    [edges](chomp_table::Range::edges) of a source, which does not follow from its own sources: so the two ranges and
-//!    their sources are evaluated again.
+//!    their sources are suspect.
 //!
-//! So the range that is found is wrong in itself, and no participant is blamed for what it computed from wrong sources.
+//! So one of these ranges is wrong in itself. The referee evaluates them again, those of low layers first: no participant
+//! is blamed for what it computed from wrong sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use chomp_table::range::decode;
 use chomp_table::rng::mix;
@@ -24,7 +25,7 @@ use chomp_table::sources::sources;
 use chomp_table::word::mask;
 use chomp_table::{Head, Range, RangeBits, Word};
 
-use crate::arbiter::ArbiterError;
+use crate::records::ReadError;
 use crate::tools::Tools;
 
 /// The number of sums is 2 to the power of this: 8 MiB.
@@ -68,21 +69,20 @@ impl Sums {
     }
 }
 
-/// A range that does not follow from its sources, if the search finds one. All ranges have to be done.
-pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterError> {
+/// Ranges of which one does not follow from its sources, ascending. None if the search finds no contradiction. All
+/// ranges have to be done.
+pub(crate) async fn suspects(tools: &Tools) -> Result<Vec<Head>, ReadError> {
     let mut search = Search {
         tools,
         range_bits: tools.range_bits(),
         kept: HashMap::new(),
     };
     for word in search.mirror_sum().await? {
-        if !search.agree(word).await?
-            && let Some(head) = search.descend(word).await?
-        {
-            return Ok(Some(head));
+        if !search.agree(word).await? {
+            return search.descend(word).await;
         }
     }
-    Ok(None)
+    Ok(Vec::new())
 }
 
 struct Search<'a> {
@@ -93,7 +93,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Some words whose ranges contradict those of their mirror images. A few other words may be among them.
-    async fn mirror_sum(&self) -> Result<Vec<Word>, ArbiterError> {
+    async fn mirror_sum(&self) -> Result<Vec<Word>, ReadError> {
         let mut sums = Sums::default();
         let rows = self
             .tools
@@ -111,7 +111,8 @@ impl Search<'_> {
         Ok(sums.alone(self.tools.bits).take(WORDS_MAX).collect())
     }
 
-    async fn descend(&mut self, mut word: Word) -> Result<Option<Head>, ArbiterError> {
+    /// The ranges on which it depends whether `word` or a word that it leads to is losing.
+    async fn descend(&mut self, mut word: Word) -> Result<Vec<Head>, ReadError> {
         'words: loop {
             for (_, next) in word.moves() {
                 if !self.agree(next).await? {
@@ -119,35 +120,28 @@ impl Search<'_> {
                     continue 'words;
                 }
             }
-            return self.culprit(word).await;
+            let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
+            let of_sources = heads.map(|head| sources(head, self.range_bits));
+            let all: BTreeSet<Head> = heads
+                .into_iter()
+                .chain(of_sources.into_iter().flatten())
+                .collect();
+            return Ok(all.into_iter().collect());
         }
     }
 
-    /// The wrong range: that of `word` or of its mirror image, or one of their sources.
-    async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
-        let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
-        let of_sources = heads.map(|head| sources(head, self.range_bits));
-        for head in heads.into_iter().chain(of_sources.into_iter().flatten()) {
-            let (found, _) = self.tools.evaluate(head).await?;
-            if found.digest != self.tools.done_range(head)?.digest {
-                return Ok(Some(head));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn agree(&mut self, word: Word) -> Result<bool, ArbiterError> {
+    async fn agree(&mut self, word: Word) -> Result<bool, ReadError> {
         Ok(self.says(word).await? == self.says(word.mirror()).await?)
     }
 
     /// Whether `word` is losing, as its range says.
-    async fn says(&mut self, word: Word) -> Result<bool, ArbiterError> {
+    async fn says(&mut self, word: Word) -> Result<bool, ReadError> {
         let index = (word.get() & mask(self.range_bits.get())) / 2;
         let range = self.range(Head::of(word, self.range_bits)).await?;
         Ok(range.losing.contains(index))
     }
 
-    async fn range(&mut self, head: Head) -> Result<&Range, ArbiterError> {
+    async fn range(&mut self, head: Head) -> Result<&Range, ReadError> {
         if !self.kept.contains_key(&head) {
             if self.kept.len() >= KEPT {
                 self.kept.clear();

@@ -5,30 +5,31 @@ use std::error::Error;
 use std::fmt::Display;
 use std::ops::Range;
 
-use chomp_plan::{ParticipantId, PublishOutcome, Unit, WorkerId, WriteId, counted};
-use chomp_store::{Entry, Key, RangeRow, ShardSummary, StoreError, part, published};
+use chomp_plan::{ParticipantId, PublishOutcome, WorkerId, WriteId, counted};
+use chomp_store::{Entry, Key, RangeRow, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
-use crate::contradiction::wrong_range;
+use crate::contradiction::suspects;
 use crate::error::JobError;
 use crate::job::JobFn;
 use crate::publish::{PublishError, publish};
-use crate::tools::{Event, Tools};
+use crate::referee;
+use crate::tools::Tools;
 
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Writes the next segment of the journal.
     Append(SegmentContent),
-    Compute {
-        /// A number that no other computation has: it names the part.
-        number: u64,
-        unit: Unit,
-        /// The description of the file, if the unit is a shard that is done.
-        known_summary: Option<Box<ShardSummary>>,
+    /// Runs the referee until the job is over or `stop` is cancelled.
+    Referee {
+        calls: Routes,
+        stop: CancellationToken,
     },
     /// Finds out whether these records are lost, as a worker reports.
     Audit {
@@ -49,8 +50,9 @@ pub(crate) enum Effect {
 /// Verdicts on records that were read again. A record that could not be read has none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audit {
-    /// Also those that the journal has no more.
-    pub(crate) lost: Vec<(Head, Digest)>,
+    pub(crate) lost: Vec<(Head, RangeRow)>,
+    /// Those that the journal does not have, or has in another place: a worker that needs them looks again.
+    pub(crate) outdated: Vec<Head>,
     pub(crate) in_order: Vec<Head>,
 }
 
@@ -74,13 +76,9 @@ impl Effect {
                 let outcome = tools.journal.append(entries).await;
                 Box::new(|job| job.on_appended(writes, outcome))
             }
-            Effect::Compute {
-                number,
-                unit,
-                known_summary,
-            } => {
-                let (events, fault) = compute(tools, number, unit, known_summary.as_deref()).await;
-                Box::new(|job| job.on_effect_done(events, fault))
+            Effect::Referee { calls, stop } => {
+                let ended = referee::run(tools, calls, stop).await;
+                Box::new(|job| job.on_referee_ended(ended))
             }
             Effect::Audit {
                 worker,
@@ -126,17 +124,17 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishResult {
         Err(error) => error,
     };
     let reason = describe(&error);
-    let wrong = if matches!(error, PublishError::Asymmetric { .. }) {
+    let suspected = if matches!(error, PublishError::Asymmetric { .. }) {
         tracing::warn!(
             "the table is not published yet, for {reason}; looking for the range that is wrong"
         );
-        wrong_range(tools).await
+        suspects(tools).await
     } else {
-        Ok(None)
+        Ok(Vec::new())
     };
-    let publication = match wrong {
-        Ok(Some(head)) => PublishOutcome::Wrong { head, reason },
-        Ok(None) => {
+    let publication = match suspected {
+        Ok(heads) if !heads.is_empty() => PublishOutcome::Wrong { heads, reason },
+        Ok(_) => {
             let shards = found_by_one(tools);
             if error.is_contradiction() && !shards.is_empty() {
                 return merge_again(shards, &reason);
@@ -178,32 +176,6 @@ fn found_by_one(tools: &Tools) -> Vec<u32> {
     let found = ledger.shards(tools.bits);
     let of_one = found.filter(|(_, finders)| finders.participants() == 1);
     of_one.map(|(summary, _)| summary.number).collect()
-}
-
-async fn compute(
-    tools: &Tools,
-    number: u64,
-    unit: Unit,
-    known_summary: Option<&ShardSummary>,
-) -> (Vec<Event>, Option<JobError>) {
-    let error = match tools.compute(number, unit, known_summary).await {
-        Ok(computed) => {
-            let outcome = Ok(computed);
-            return (vec![Event::Computed { unit, outcome }], None);
-        }
-        Err(error) => error,
-    };
-    let outcome = Err(describe(&error));
-    let failed = Event::Computed { unit, outcome };
-    // A lost range is computed again, and then the plan asks once more.
-    match error.lost() {
-        Some(lost) => {
-            tracing::warn!("{}", describe(&error));
-            let records = vec![lost];
-            (vec![Event::Lost { records }, failed], None)
-        }
-        None => (vec![failed], Some(error.into())),
-    }
 }
 
 /// The shards whose files are not what the journal says, but for those that were `compared` before.
@@ -265,12 +237,12 @@ async fn audit(
     for &(head, row) in records {
         let record = part::read_record(&*tools.storage, head, &row).await;
         match record.and_then(|record| tools.check_record(head, &row, &record)) {
-            // The range may have been computed again meanwhile.
             Err(error @ StoreError::Lost { .. }) => {
+                // The range may have been computed again meanwhile.
                 if tools.done_range(head).ok() == Some(row) {
                     warn(&format_args!("{error}: the range is computed again"));
                 }
-                audit.lost.push((head, row.digest));
+                audit.lost.push((head, row));
             }
             Ok(()) => audit.in_order.push(head),
             // A worker that needs the record reports it again.

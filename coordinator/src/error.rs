@@ -2,8 +2,8 @@
 
 use chomp_plan::{OutReason, StopReason};
 use chomp_store::{FaultKind, StorageError, StoreError};
+use chomp_worker::WorkerError;
 
-use crate::arbiter::ArbiterError;
 use crate::publish::PublishError;
 
 pub(crate) const WORKERS_MAX: usize = 4096;
@@ -20,8 +20,8 @@ pub enum JobError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Publish(#[from] PublishError),
-    #[error(transparent)]
-    Arbiter(#[from] ArbiterError),
+    #[error("the referee cannot go on")]
+    Referee(#[source] WorkerError),
     #[error("the job stopped: {0}")]
     Stopped(StopReason),
 }
@@ -30,13 +30,12 @@ impl JobError {
     /// Whether the store does not work, and does not recover by itself: the job ends, and a person has to repair the
     /// store.
     pub(crate) fn is_storage_fault(&self) -> bool {
-        let storage = match self {
-            JobError::Store(error)
-            | JobError::Publish(PublishError::Store(error))
-            | JobError::Arbiter(ArbiterError::Store(error)) => error,
-            JobError::Publish(_) | JobError::Arbiter(_) | JobError::Stopped(_) => return false,
-        };
-        matches!(storage, StoreError::Storage(error) if ends_job(error))
+        match self {
+            JobError::Store(error) | JobError::Publish(PublishError::Store(error)) => {
+                matches!(error, StoreError::Storage(error) if ends_job(error))
+            }
+            JobError::Publish(_) | JobError::Referee(_) | JobError::Stopped(_) => false,
+        }
     }
 }
 

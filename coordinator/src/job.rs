@@ -24,15 +24,17 @@ use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
     TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
 };
-use chomp_store::{ShardSummary, StoreError};
+use chomp_store::{RangeRow, ShardSummary, StoreError};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
+use chomp_worker::WorkerError;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
 pub(crate) use handle::{JobFn, JobHandle};
 pub(crate) use parts::{PutGuard, PutRefused, PutTarget};
@@ -82,8 +84,10 @@ pub(crate) struct Job {
     start: Instant,
     /// The time of the latest event.
     now: Millis,
-    /// The number of units that the coordinator began to compute.
-    computed: u64,
+    is_referee_needed: bool,
+    /// The calls of the referee, until it is started.
+    referee_calls: Option<Routes>,
+    stop_referee: CancellationToken,
     writes: Writes,
     relayed_parts: RelayedParts,
     /// The reports of lost records that are being audited.
@@ -121,7 +125,9 @@ impl Job {
             status: StatusMaker::default(),
             start: Instant::now(),
             now: Millis::default(),
-            computed: 0,
+            is_referee_needed: false,
+            referee_calls: None,
+            stop_referee: CancellationToken::new(),
             writes: Writes::default(),
             relayed_parts: RelayedParts::default(),
             audits: 0,
@@ -132,12 +138,14 @@ impl Job {
     }
 
     /// Runs until `stop` is cancelled, and then until nothing is under way or `finish_time` is over, in which workers
-    /// may hand in their results.
+    /// may hand in their results. `referee_calls` answers the referee, if it is called.
     pub(crate) async fn run(
         mut self,
         stop: CancellationToken,
         finish_time: Duration,
+        referee_calls: Routes,
     ) -> JobOutcome {
+        self.referee_calls = Some(referee_calls);
         self.start_effects();
         let mut stops_at = None;
         let mut next_status = Instant::now();
@@ -155,6 +163,7 @@ impl Job {
                         finish_time
                     };
                     stops_at = Some(Instant::now() + time);
+                    self.stop_referee.cancel();
                     Box::new(|job| job.handle(Event::Shutdown))
                 }
                 Ok(()) = self.participants.changed() => Box::new(Job::revoke),
@@ -199,13 +208,16 @@ impl Job {
 
     /// Begins the effects that came up, and sends the status if the phase has changed.
     fn start_effects(&mut self) {
+        if self.is_referee_needed
+            && let Some(calls) = self.referee_calls.take()
+        {
+            let stop = self.stop_referee.clone();
+            self.effects.push(Effect::Referee { calls, stop });
+        }
         for effect in std::mem::take(&mut self.effects) {
             let tools = Arc::clone(&self.tools);
             // Work for a CPU is kept off the threads that serve calls.
-            let computes = matches!(
-                effect,
-                Effect::Compute { .. } | Effect::Audit { .. } | Effect::Publish
-            );
+            let computes = matches!(effect, Effect::Audit { .. } | Effect::Publish);
             let work = async move { effect.perform(&tools).await };
             match background::multi_thread_runtime().filter(|_| computes) {
                 Some(runtime) => self.running.spawn_blocking(move || runtime.block_on(work)),
@@ -256,14 +268,7 @@ impl Job {
                 self.warn_about(&write);
                 self.writes.push(write);
             }
-            Action::Compute { unit } => {
-                self.computed += 1;
-                self.effects.push(Effect::Compute {
-                    number: self.computed,
-                    unit,
-                    known_summary: self.known_summary(unit),
-                });
-            }
+            Action::CallReferee => self.is_referee_needed = true,
             Action::Publish => {
                 let lapsed = self.plan.lapsed_checks();
                 if lapsed > 0 {
@@ -356,7 +361,7 @@ impl Job {
             return Err(Refusal::Out(reason.clone()));
         }
         let was_there = self.plan.is_present(worker);
-        if !was_there {
+        if !was_there && !worker.is_referee() {
             let (mut all, mut theirs) = (0, 0);
             for other in self.plan.workers() {
                 all += 1;
@@ -424,21 +429,21 @@ impl Job {
         }
     }
 
-    /// Begins an audit of the records that a worker reports as lost. A record counts as lost without a look if the
-    /// journal has another digest, or if nobody needs it any more.
+    /// Begins an audit of the records that a worker reports as lost, each with its digest and the lease of its part. There
+    /// is no look at one that the journal has in no such place, or that nobody needs any more.
     pub(crate) fn report(
         &mut self,
         worker: WorkerId,
-        reported: &[(Head, Digest)],
+        reported: &[(Head, Digest, LeaseId)],
         responder: oneshot::Sender<Audit>,
     ) -> Result<(), Refusal> {
         self.require_present(worker)?;
         let (mut audit, mut records) = (Audit::default(), Vec::new());
-        for &(head, digest) in reported {
+        for &(head, digest, lease) in reported {
             let row = self.tools.journal.ledger().range(head).copied();
-            match row.filter(|row| row.digest == digest) {
+            match row.filter(|row| (row.digest, LeaseId(row.lease)) == (digest, lease)) {
                 Some(row) if head < self.plan.first_unneeded_head() => records.push((head, row)),
-                _ => audit.lost.push((head, digest)),
+                _ => audit.outdated.push(head),
             }
         }
         if records.is_empty() || self.audits == AUDITS_MAX {
@@ -471,10 +476,17 @@ impl Job {
         responder: oneshot::Sender<Audit>,
     ) {
         self.audits -= 1;
-        // A range from `first_unneeded_head` on was merged, and its part removed, during the audit.
-        let unneeded = self.plan.first_unneeded_head();
-        let lost = audit.lost.iter().filter(|&&(head, _)| head < unneeded);
-        let records = lost.copied().collect();
+        let records = {
+            let ledger = self.tools.journal.ledger();
+            // A range from `first_unneeded_head` on was merged, and its part removed, during the audit. Another one may
+            // have been computed again.
+            let unneeded = self.plan.first_unneeded_head();
+            let is_lost = |&&(head, row): &&(Head, RangeRow)| {
+                head < unneeded && ledger.range(head) == Some(&row)
+            };
+            let lost = audit.lost.iter().filter(is_lost);
+            lost.map(|&(head, row)| (head, row.digest)).collect()
+        };
         self.handle(Event::Lost { records });
         if let Some(head) = audit.in_order.first() {
             let count = audit.in_order.len() as u64;
@@ -525,19 +537,21 @@ impl Job {
     ) {
         let publication = outcome.map(|published| self.published = Some(published));
         let publication = publication.map_or_else(|failed| failed, |()| PublishOutcome::Done);
-        self.on_effect_done(vec![Event::Published(publication)], fault);
-    }
-
-    /// Handles the events that follow from an effect, and the fault of the effect, for which the job may have to end.
-    pub(crate) fn on_effect_done(&mut self, events: Vec<Event>, fault: Option<JobError>) {
-        for event in events {
-            self.handle(event);
-        }
+        self.handle(Event::Published(publication));
         match fault {
             Some(fault) if fault.is_storage_fault() => self.fail(fault),
             // The fault is kept only if the plan has stopped because of a fault. Otherwise it does not matter.
             fault if self.is_faulty() => self.fault = self.fault.take().or(fault),
             _ => {}
+        }
+    }
+
+    /// The job cannot settle everything without the referee.
+    pub(crate) fn on_referee_ended(&mut self, ended: Result<(), WorkerError>) {
+        if let Err(error) = ended
+            && *self.plan.phase() == Phase::Running
+        {
+            self.fail(JobError::Referee(error));
         }
     }
 

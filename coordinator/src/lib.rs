@@ -1,7 +1,8 @@
 //! The coordinator of a table: leases tasks, keeps the journal of what is done, publishes the table.
 //!
-//! Records go from worker to worker through the [store](chomp_store). The coordinator reads one only to arbitrate, to
-//! audit a record that is reported as lost, and to find what is wrong with a table that contradicts itself.
+//! Records go from worker to worker through the [store](chomp_store). The coordinator reads one only to audit a record
+//! that is reported as lost, and to find what is wrong with a table that contradicts itself. What workers cannot settle
+//! is left to a worker in this process, the referee.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | `error` | why a job does not go on, and why a call of a worker is refused |
 //! | `effects` | work that the plan asks for and that takes time |
 //! | `tools` | what that work needs, and the handles that the plan keeps |
-//! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
-//! | `contradiction` | finds the wrong range of a table that contradicts itself |
+//! | `referee` | starts the worker that settles what others cannot |
+//! | `records` | reads the records of ranges |
+//! | `contradiction` | finds the ranges of which one is wrong, if a table contradicts itself |
 //! | [`publish`] | makes a table of the shards that workers have written |
 //! | `background` | keeps work for a CPU off the threads that serve calls |
 //! | `service` | the gRPC calls; the wire types end there |
@@ -27,12 +29,11 @@
 //!
 //! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that is
 //!   pending until other participants find the same is answered at once, and kept.
-//! * No record is decoded, except by the arbiter and by the search for a contradiction.
+//! * No record is decoded, except in an audit and in the search for a contradiction.
 //! * Calls, messages, transfers and workers have named limits.
 //! * A call or route without a rule is refused to everybody.
 //! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a log or a terminal.
 
-pub mod arbiter;
 pub mod auth;
 mod background;
 mod contradiction;
@@ -45,6 +46,8 @@ mod message_budget;
 mod pages;
 mod participants;
 pub mod publish;
+mod records;
+mod referee;
 mod relay;
 pub mod server;
 mod service;

@@ -160,8 +160,8 @@ impl Coordinator {
         let follow_list = file.map(follow).map(AbortOnDropHandle::new);
         let address = listeners.calls.as_ref().map(TcpListener::local_addr);
         let address = address.transpose()?;
-        let owner = Extension(AuthenticatedParticipant(ParticipantId(OWNER_NUMBER)));
-        let owner_calls = unguarded(&service).layer(owner).into();
+        let owner_calls = calls_of(ParticipantId(OWNER_NUMBER), &service);
+        let referee_calls = calls_of(ParticipantId::REFEREE, &service);
         let feed = job.follow();
         let status = feed.status.clone();
         let finish_time = options.limits.finish_time;
@@ -173,7 +173,11 @@ impl Coordinator {
             journal,
             progress,
             status,
-            job: AbortOnDropHandle::new(tokio::spawn(job.run(stop_job.clone(), finish_time))),
+            job: AbortOnDropHandle::new(tokio::spawn(job.run(
+                stop_job.clone(),
+                finish_time,
+                referee_calls,
+            ))),
             _participants: follow_list,
             server,
             stop_job,
@@ -386,6 +390,12 @@ fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRoute
     let with_message = from_fn_with_state(MessageBudget::new(), with_message);
     let answer = any_service(service.clone()).layer(with_message);
     CALLS.map(|path| (path, answer.clone())).into()
+}
+
+/// The calls of the workers of this participant that are in this process.
+fn calls_of(participant: ParticipantId, service: &CoordinatorServer<Service>) -> Routes {
+    let caller = Extension(AuthenticatedParticipant(participant));
+    unguarded(service).layer(caller).into()
 }
 
 /// The calls of workers, for who has named the caller already.

@@ -309,11 +309,12 @@ impl Coordinator for Service {
                 Head(record.head),
                 excerpt(&record.reason, TEXT_CHARS_MAX)
             );
-            lost.push((Head(record.head), digest));
+            lost.push((Head(record.head), digest, LeaseId(record.lease)));
         }
         let audit = self.handle.report(worker, lost).await?;
+        let lost = audit.lost.into_iter().map(|(head, _)| head);
         Ok(Response::new(v1::ReportReply {
-            lost: audit.lost.into_iter().map(|(head, _)| head.0).collect(),
+            lost: lost.chain(audit.outdated).map(|head| head.0).collect(),
             in_order: audit.in_order.into_iter().map(|head| head.0).collect(),
         }))
     }

@@ -1,4 +1,4 @@
-//! The state that effects, the arbiter and the job share.
+//! The state that effects and the job share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -72,12 +72,13 @@ impl UnitLocation {
         TaskResult::Ranges(ranges.into_iter().map(place).collect())
     }
 
-    pub(crate) fn in_file(summary: Box<ShardSummary>) -> TaskResult<UnitLocation> {
-        TaskResult::Shard(
-            summary.number,
-            summary.words_digest(),
-            UnitLocation::Shard(summary),
-        )
+    pub(crate) fn in_file(summary: Box<ShardSummary>, is_forged: bool) -> TaskResult<UnitLocation> {
+        TaskResult::Shard {
+            number: summary.number,
+            digest: summary.words_digest(),
+            is_forged,
+            location: UnitLocation::Shard(summary),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! which turn them into types that cannot be wrong.
 
 /// The version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Where the coordinator's relay has the objects of the store: `GET` and `PUT` of this, followed by the
 /// key of an object.

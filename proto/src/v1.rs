@@ -224,6 +224,9 @@ pub struct Merged {
     /// The shard, and the digest and sums of its words, as JSON. docs/FORMAT.md describes it.
     #[prost(bytes = "vec", tag = "1")]
     pub json: ::prost::alloc::vec::Vec<u8>,
+    /// In a check: the file is as it was described, but has other words than the ranges.
+    #[prost(bool, tag = "2")]
+    pub is_forged: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReportRequest {
@@ -242,11 +245,14 @@ pub struct LostRecord {
     /// The fault of the record, for people to read.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
+    /// The lease of the part in which it was looked for. The range may have been computed again since.
+    #[prost(uint64, tag = "4")]
+    pub lease: u64,
 }
 /// The verdicts of the coordinator; none on a record that it could not read now.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportReply {
-    /// The ranges whose records are lost, or are not in the journal any more.
+    /// The ranges whose records are lost, or are not where the journal says now.
     #[prost(uint64, repeated, tag = "1")]
     pub lost: ::prost::alloc::vec::Vec<u64>,
     /// The ranges whose records are in order: this worker alone cannot read them.

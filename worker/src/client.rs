@@ -7,7 +7,8 @@ use std::time::Duration;
 
 pub(crate) use chomp_proto::v1::complete_request::Result as TaskResult;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
-use chomp_table::{Digest, Head};
+use chomp_store::RangeRow;
+use chomp_table::Head;
 
 pub(crate) use task::{LeasedTask, TaskWork, evaluated};
 
@@ -33,12 +34,13 @@ pub(crate) enum TaskAnswer {
     Finished,
 }
 
-/// The report of a record that is missing, or has another digest than this one, which the journal names.
-pub(crate) fn lost_record(head: Head, digest: Digest, reason: String) -> v1::LostRecord {
+/// The report of a record that is missing, or is not what the journal says.
+pub(crate) fn lost_record(head: Head, row: &RangeRow, reason: String) -> v1::LostRecord {
     v1::LostRecord {
         head: head.0,
-        digest: digest.0.to_vec(),
+        digest: row.digest.0.to_vec(),
         reason,
+        lease: row.lease,
     }
 }
 

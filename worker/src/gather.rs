@@ -113,13 +113,13 @@ impl Gatherer {
             self.pool.run(true, decode).await?
         };
         let mut lost = Vec::new();
-        for (&(head, RangeRow { digest, .. }), decoded) in rows.iter().zip(decoded) {
+        for ((head, row), decoded) in rows.iter().zip(decoded) {
             match decoded {
                 Ok(range) => {
                     sources.insert(Arc::clone(&range));
-                    self.cache.insert(digest, range);
+                    self.cache.insert(row.digest, range);
                 }
-                Err(error) => lost.push(lost_record(head, digest, describe(&error))),
+                Err(error) => lost.push(lost_record(*head, row, describe(&error))),
             }
         }
         if lost.is_empty() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_proto::v1;
 use chomp_store::{PartName, PlacedRange};
 use chomp_table::Head;
 use chomp_table::format::describe;
@@ -175,8 +174,7 @@ impl WorkerContext {
                     shard_size: self.shard_size,
                     stop: &self.stop,
                 };
-                let json = merge.run(start, known_summary).await?;
-                TaskResult::Merged(v1::Merged { json })
+                TaskResult::Merged(merge.run(start, known_summary).await?)
             }
         };
         if !self.drain.is_cancelled() {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_kernel::Source;
+use chomp_proto::v1;
 use chomp_store::merge::{MergeError, Merger, ShardBounds};
-use chomp_store::{RangeRow, ShardSummary, published};
+use chomp_store::{Difference, RangeRow, ShardSummary, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -46,26 +47,32 @@ enum MergeInput {
 }
 
 impl Merge<'_> {
-    /// Returns the shard's description as JSON. `start`: its number, its first range, the stored words to skip of that
-    /// range.
+    /// Returns the shard's description. `start`: its number, its first range, the stored words to skip of that range.
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
         known_summary: Option<Box<ShardSummary>>,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<v1::Merged, Trouble> {
         let (own, bytes) = self.merge(start).await?;
         let Some(known) = known_summary else {
             self.put(&own, bytes).await?;
-            return Ok(own.to_json());
+            return Ok(v1::Merged {
+                json: own.to_json(),
+                is_forged: false,
+            });
         };
         drop(bytes);
-        self.compare_file(&known, own.clone()).await?;
+        let is_forged = self.is_forged(&known, own.clone()).await?;
         let shard = known.shard;
-        Ok(ShardSummary { shard, ..own }.to_json())
+        Ok(v1::Merged {
+            json: ShardSummary { shard, ..own }.to_json(),
+            is_forged,
+        })
     }
 
-    /// Compares the file of a shard with what is said of it, and with what this worker has merged.
-    async fn compare_file(&self, known: &ShardSummary, own: ShardSummary) -> Result<(), Trouble> {
+    /// Whether the file of a shard is as `known` describes it, but has other words than this worker has merged. Fails if
+    /// it is not as described.
+    async fn is_forged(&self, known: &ShardSummary, own: ShardSummary) -> Result<bool, Trouble> {
         let file = known.file();
         let bytes = file.as_ref().map_or(0, |file| file.bytes);
         let _room = self.gatherer.memory.take(bytes).await;
@@ -78,8 +85,11 @@ impl Merge<'_> {
         };
         let known = known.shard.clone();
         let compare = move |_: &mut _| own.compare(known.as_ref(), &read);
-        let compared = self.gatherer.pool.run(false, compare).await?;
-        compared.map_err(|error| Trouble::failed(&error))
+        match self.gatherer.pool.run(false, compare).await? {
+            Ok(()) => Ok(false),
+            Err(Difference::Forged) => Ok(true),
+            Err(error @ Difference::Mismatch) => Err(Trouble::failed(&error)),
+        }
     }
 
     async fn merge(
@@ -156,7 +166,7 @@ impl Merge<'_> {
 
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, row, ready) in batch {
-        let lost = |reason| Trouble::Lost(vec![lost_record(*head, row.digest, reason)]);
+        let lost = |reason| Trouble::Lost(vec![lost_record(*head, row, reason)]);
         if merger.next_head() != Some(*head) {
             break;
         }

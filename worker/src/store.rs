@@ -298,7 +298,7 @@ impl Store {
         for (head, row) in rows {
             if u64::from(row.length) > most {
                 let reason = format!("it has {} bytes, more than a range can have", row.length);
-                lost.push(lost_record(*head, row.digest, reason));
+                lost.push(lost_record(*head, row, reason));
             }
         }
         if !lost.is_empty() {
@@ -316,7 +316,7 @@ impl Store {
             match reads.remove(head).expect("each was read") {
                 Ok(record) => records.push(record),
                 Err(StoreError::Lost { what, .. }) => {
-                    lost.push(lost_record(*head, row.digest, what));
+                    lost.push(lost_record(*head, row, what));
                 }
                 Err(error) => return Err(error.into()),
             }

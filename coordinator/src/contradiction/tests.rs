@@ -1,8 +1,10 @@
-//! One range is wrong, and all others follow from it: it is the one that is found.
+//! One range is wrong, and all others follow from it: of the suspects, it is the lowest one that does not follow from its
+//! sources.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_store::RangeRow;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::rng::Rng;
@@ -37,8 +39,24 @@ fn tested(change: impl Fn(&mut Range)) -> Tested {
 }
 
 impl Tested {
+    /// The lowest suspect that does not follow from its sources. There is one if there are suspects.
     fn wrong_range(&self) -> Option<Head> {
-        ready(wrong_range(&self.tools)).unwrap()
+        let mut suspects = ready(suspects(&self.tools)).unwrap();
+        suspects.sort_by_key(|head| head.layer());
+        let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
+        let wrong = suspects.iter().find(|&&head| {
+            let read = |source| {
+                let decode = |record: &[u8]| Source::decode(record, range_bits());
+                (source, ready(self.tools.read(source, decode)).unwrap())
+            };
+            let sources: HashMap<Head, Source> =
+                sources(head, range_bits()).into_iter().map(read).collect();
+            let range = evaluator.evaluate(head, &sources).unwrap();
+            let (found, _) = chomp_table::range::encode(&range, range_bits());
+            found.digest != self.tools.done_range(head).unwrap().digest
+        });
+        assert_eq!(wrong.is_some(), !suspects.is_empty(), "{suspects:?}");
+        wrong.copied()
     }
 
     fn has_unpaired(&self) -> bool {
@@ -104,7 +122,7 @@ fn a_record_that_is_lost_is_named() {
     assert_eq!(tested.wrong_range(), Some(Head(5)));
     let row = tested.tools.done_range(Head(9)).unwrap();
     assert!(tested.storage.truncate(&row.part().key(), 16));
-    let error = ready(wrong_range(&tested.tools)).unwrap_err();
+    let error = ready(suspects(&tested.tools)).unwrap_err();
     let (lost, digest) = error.lost().unwrap();
     let lost_range = tested.tools.done_range(lost).unwrap();
     assert_eq!(digest, lost_range.digest);

@@ -106,7 +106,7 @@ impl JobHandle {
     pub(crate) async fn report(
         &self,
         worker: WorkerId,
-        records: Vec<(Head, Digest)>,
+        records: Vec<(Head, Digest, LeaseId)>,
     ) -> Result<Audit, Refusal> {
         let (responder, audit) = oneshot::channel();
         self.ask(move |job| job.report(worker, &records, responder))

@@ -138,7 +138,7 @@ impl Job {
             seconds_left: pace.time_left().map(|left| left.as_secs_f64()),
             leases: progress.leases,
             results_waiting: progress.results_waiting,
-            arbitrations: progress.arbitrations,
+            arbitrations: progress.left_to_referee,
             replicas: self.replicas,
             epoch: self.tools.journal.epoch(),
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),

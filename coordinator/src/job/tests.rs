@@ -127,6 +127,14 @@ impl Tested {
         self.hand_in_ranges(worker, ranges)
     }
 
+    /// The referee evaluates a range, and what follows from that is written.
+    fn referee_finds(&mut self, range: PlacedRange) {
+        let referee = ParticipantId::REFEREE.0;
+        self.join(referee);
+        let _verdict = self.hand_in_ranges(referee, vec![range]);
+        self.write_all();
+    }
+
     /// Takes the credential of a participant back.
     fn revoke(&mut self, participant: u32) {
         let participant = ParticipantId(participant);
@@ -156,6 +164,13 @@ fn placed(head: u64) -> PlacedRange {
         offset: 16,
         length: 60,
     }
+}
+
+/// The same range with another content.
+fn other(head: u64) -> PlacedRange {
+    let mut placed = placed(head);
+    placed.summary.digest = Digest::of(b"another");
+    placed
 }
 
 /// A range that is offered, taken.

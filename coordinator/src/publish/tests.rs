@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use chomp_plan::{Plan, PublishOutcome, Settings, Unit};
+use chomp_plan::{Plan, PublishOutcome, Settings};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
 use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RangeRow};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Head, Word};
+use chomp_table::{Head, Word};
 use chomp_testing::definition;
+use chomp_worker::WorkerError;
 
 use super::*;
 use crate::effects::publish_table;
-use crate::job::{Job, JobError, JobOutcome};
+use crate::job::{Job, JobOutcome};
 use crate::ready;
-use crate::testing::{journal_of_ranges, nobody, range_bits};
-use crate::tools::{Tools, UnitLocation};
+use crate::testing::{journal_of_ranges, merge, nobody, range_bits};
+use crate::tools::Tools;
 
 const BITS: u32 = 16;
 /// So small that the table here has several shards.
@@ -49,13 +50,10 @@ fn merged(
     let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
     let mut shards = Vec::new();
     for number in 0..u32::try_from(count).unwrap() {
-        let computed = ready(tools.merge(number, None)).unwrap();
-        let UnitLocation::Shard(mut merged) = computed.location else {
-            panic!("a shard is merged");
-        };
+        let mut merged = merge(&tools, number);
         change(&mut merged);
         append_shard(&journal, bits, &merged);
-        shards.push(*merged);
+        shards.push(merged);
     }
     Tested {
         storage: storage.clone(),
@@ -390,33 +388,8 @@ fn a_shard_that_is_being_put_is_waited_for() {
     assert!(ready(publishing).0.is_ok());
 }
 
-/// A file is forged if it is the one of which something was said, and has other words.
-#[test]
-fn a_forged_file_is_told_from_one_that_is_lost() {
-    let tested = merged(&new(), BITS, |_| ());
-    let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
-    let is_forged = |said: Option<&ShardSummary>| {
-        let computed = ready(tools.compute(1, Unit::Shard(1), said));
-        computed.unwrap().is_forged
-    };
-    let mut said = tested.shards[1].clone();
-    assert!(!is_forged(None) && !is_forged(Some(&said)));
-    let no_file = ShardSummary {
-        shard: None,
-        ..said.clone()
-    };
-    assert!(is_forged(Some(&no_file)));
-    let info = said.shard.as_mut().unwrap();
-    let key = published::key(&folder_name(BITS), &info.name).unwrap();
-    let bytes = vec![0; tested.storage.objects()[&key].len()];
-    info.sha256 = Digest::of(&bytes);
-    assert!(!is_forged(Some(&said)));
-    tested.storage.overwrite(&key, bytes);
-    assert!(is_forged(Some(&said)));
-}
-
-/// A unit that the coordinator still computed when the table was published, or the journal's last segment, may fail
-/// then: the job has done what it was to do.
+/// The journal's last segment may fail when the table is published, and so may the referee: the job has done what it was
+/// to do.
 #[test]
 fn failures_after_the_publication_change_nothing() {
     let tested = merged(&new(), BITS, |_| ());
@@ -431,7 +404,7 @@ fn failures_after_the_publication_change_nothing() {
         let kind = FaultKind::Passing;
         StoreError::Storage(StorageError::new(kind, Operation::Read, &key, "gone"))
     };
-    job.on_effect_done(Vec::new(), Some(JobError::Store(fault())));
+    job.on_referee_ended(Err(WorkerError::Rng));
     job.on_appended(Vec::new(), Err(fault()));
     let outcome = job.outcome();
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");

@@ -17,7 +17,7 @@ use tonic::body::Body;
 use tonic::codegen::Service as Answers;
 use tonic::service::Routes;
 
-use super::{JobInputs, Opened, StartError, unguarded};
+use super::{JobInputs, Opened, StartError, calls_of, unguarded};
 use crate::job::{Job, JobHandle, JobOutcome};
 use crate::participants::AuthenticatedParticipant;
 use crate::status::Status;
@@ -61,7 +61,8 @@ impl SimulatedCoordinator {
         let router = unguarded(&opened.service);
         let (path, objects) = opened.relay.route();
         let stop = CancellationToken::new();
-        let job = opened.job.run(stop.clone(), Duration::ZERO);
+        let referee_calls = calls_of(ParticipantId::REFEREE, &opened.service);
+        let job = opened.job.run(stop.clone(), Duration::ZERO, referee_calls);
         Ok(SimulatedCoordinator {
             journal: opened.journal,
             handle: opened.handle,

@@ -24,9 +24,9 @@ pub(super) fn result(
             let ranges = evaluated_ranges(evaluated.ranges, range_bits)?;
             Ok(UnitLocation::in_part(lease, ranges))
         }
-        Some(complete_request::Result::Merged(summary)) => {
-            let summary = merged_shard(&summary.json, bits)?;
-            Ok(UnitLocation::in_file(Box::new(summary)))
+        Some(complete_request::Result::Merged(v1::Merged { json, is_forged })) => {
+            let summary = merged_shard(&json, bits)?;
+            Ok(UnitLocation::in_file(Box::new(summary), is_forged))
         }
         None => Err(Damage::new("a result without content")),
     }

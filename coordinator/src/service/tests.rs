@@ -15,6 +15,7 @@ use chomp_store::{Follower, ShardSummary, Storage};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
+use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
 
 use super::*;
@@ -67,7 +68,9 @@ async fn serve() -> Served {
         .unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let run = opened.job.run(CancellationToken::new(), Duration::ZERO);
+        let run = opened
+            .job
+            .run(CancellationToken::new(), Duration::ZERO, Routes::default());
         run.await;
     });
     Served {
@@ -239,6 +242,7 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         head: 0,
         digest: digest.to_vec(),
         reason: "it is not there".to_owned(),
+        lease,
     };
     let settle = || tokio::time::sleep(Duration::from_secs(1));
     let answer = |lost: &[u64], in_order: &[u64]| v1::ReportReply {
@@ -305,7 +309,8 @@ async fn workers_that_would_do_harm_do_not_join() {
         assert!(status.message().len() < 600, "{status:?}");
     };
     let ours = fingerprint(Isa::Portable).to_string();
-    let version = ["protocol 8", "protocol 1", "same version"];
+    let current = format!("protocol {PROTOCOL}");
+    let version = [&*current, "protocol 1", "same version"];
     let (failed, invalid) = (Code::FailedPrecondition, Code::InvalidArgument);
     refuse(|hello| hello.protocol = 1, failed, &version).await;
     refuse(|hello| hello.format = 9, failed, &["format 9", "chomp 9.9"]).await;
@@ -401,6 +406,7 @@ fn shards_that_are_none_are_refused() {
     let check = |json: &serde_json::Value| {
         let result = Sent::Merged(v1::Merged {
             json: serde_json::to_vec(json).unwrap(),
+            is_forged: false,
         });
         incoming::result(Some(result), LeaseId(1), range_bits(), BITS)
     };

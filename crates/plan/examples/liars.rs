@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use chomp_plan::{
-    Action, Computed, Event, LeaseAnswer, Millis, ParticipantId, Past, Phase, Plan, PlanTypes,
+    Action, Event, LeaseAnswer, Millis, ParticipantId, Past, Phase, Plan, PlanTypes,
     PublishOutcome, RequestId, Settings, Task, TaskResult, Unit, Work, WorkerId, Write,
 };
 use chomp_table::rng::{Rng, mix};
@@ -126,19 +126,14 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                 }
                 Action::Write(Write::Withdraw { heads }) => done -= heads.len() as u64,
                 Action::Write(Write::Out { .. }) => outcome.found_after = Some(delivered),
-                Action::Compute { unit } => {
-                    let range = match unit {
-                        Unit::Range(head) => Some(range(head, false)),
-                        Unit::Shard(_) => None,
-                    };
-                    let computed = Computed {
-                        range,
-                        digest: range.map_or(Digest([9; 32]), |range| range.digest),
-                        is_forged: false,
-                        location: false,
-                    };
-                    let outcome = Ok(computed);
-                    events.push(Event::Computed { unit, outcome });
+                Action::CallReferee => {
+                    let worker = WorkerId::new(ParticipantId::REFEREE.0, 0);
+                    events.push(ask(worker, &mut requests));
+                    events.push(Event::Joined {
+                        worker,
+                        name: "referee".to_owned(),
+                        threads: 1,
+                    });
                 }
                 Action::Publish => {
                     outcome.is_wrong = lies.values().any(|&is_lie| is_lie);
@@ -166,7 +161,12 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                     });
                     TaskResult::Ranges(found.collect())
                 }
-                Work::Merge { shard, .. } => TaskResult::Shard(shard, Digest([9; 32]), false),
+                Work::Merge { shard, .. } => TaskResult::Shard {
+                    number: shard,
+                    digest: Digest([9; 32]),
+                    is_forged: false,
+                    location: false,
+                },
             };
             Event::Completed {
                 worker,

@@ -10,27 +10,25 @@
 //!   owner are sampled, and at one replica all of its shards. Nothing waits for a sampled check. It *lapses* when all
 //!   ranges are done and no worker is there that may do it, or when only such checks are left and nobody does one for
 //!   the time of a lease.
-//! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party
-//!   that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. The results
+//! * **Owed.** A unit with finders of fewer than `replicas` participants owes a check. Any other party may do it. When it
+//!   is not done after the time of a lease, the referee may do it too.
+//! * **Results differ**, from each other or from what is known: the unit is left to the [referee](super::referee). Each
+//!   party that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. The results
 //!   stay until then, whatever else arrives.
-//! * **Owed.** A unit with finders of fewer than `replicas` participants owes a check. Any other party may do it. If it
-//!   is not done after the time of a lease, the coordinator does it. A content that the coordinator computed is final
-//!   until a source of it is withdrawn.
-//! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow
-//!   from it, and with all shards. All leases end. Results and computations for what is withdrawn are void, and nobody
-//!   is put out because of them. A shard is wrong also if the words in its file are not those that
-//!   its finder reported.
+//! * **Wrong.** A range whose content is not what the referee found is withdrawn with all ranges that follow from it, and
+//!   with all shards. All leases end. Results for what is withdrawn are void, and nobody is put out because of them. A
+//!   shard is wrong also if the words in its file are not those that its finder reported.
 //! * **Lost.** A range whose record is lost is computed again. Its content stays known, and the new result has to be
 //!   equal to it. Ranges that depend on it stay committed if they are; otherwise they wait.
 //!
 //! | event | handlers |
 //! |---|---|
 //! | a unit is found, and sampled or not | `accept_content` in [results](super::results), `sample_for_check`, `note_check` |
-//! | results differ | `add_pending_result` in [results](super::results), `take_over`, `on_computed`, `decide` |
+//! | results differ | `add_pending_result` in [results](super::results), `decide` in [referee](super::referee) |
 //! | a party is out | `on_revoked`, `put_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
-//! | nobody does a check | `may_lapse`, `next_overdue` |
+//! | nobody does a check | `may_lapse`, `referee_unit` in [referee](super::referee) |
 //!
 //! # Why a wrong result of one participant does not stay
 //!
@@ -42,9 +40,9 @@
 //!
 //! # Why honest participants are not put out
 //!
-//! A party is put out if its content differs from that of the coordinator, and both were computed from the same
-//! sources: the content of a range depends on those of its sources alone. A lease, like a computation of the
-//! coordinator, begins when all sources are committed, and is void once one of them is withdrawn.
+//! A party is put out if its content differs from that of the referee, and both were computed from the same sources: the
+//! content of a range depends on those of its sources alone. A lease, also one of the referee, begins when all sources
+//! are committed, and is void once one of them is withdrawn.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
@@ -54,12 +52,10 @@ use chomp_table::rng::mix;
 use chomp_table::{Digest, Head};
 
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
-use super::messages::{Action, Computed, FoundUnit, PlanTypes, Write};
-use super::reasons::{Failure, OutReason, StopReason};
-use super::units::{Content, Priority, State, UnitFinders, Units, participants, priority, unit_at};
+use super::messages::{Action, PlanTypes, Write};
+use super::reasons::{OutReason, StopReason};
+use super::units::{Priority, State, Units, participants, priority, unit_at};
 use super::{Phase, Plan};
-
-const ARBITRATIONS_AT_A_TIME: usize = 4;
 
 /// Why a committed unit is to be computed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,10 +68,12 @@ pub(super) enum Debt {
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) sampled: BTreeSet<Unit>,
-    /// Each with the time from which on the coordinator may do it.
+    /// Each with the time from which on the referee may do it.
     pub(super) owed: BTreeMap<Unit, Millis>,
     /// The same by time.
-    due: BTreeSet<(Millis, Unit)>,
+    pub(super) due: BTreeSet<(Millis, Unit)>,
+    /// The units that only the referee may compute.
+    pub(super) left_to_referee: BTreeSet<Priority>,
     /// The number of units for which it was decided whether they are sampled. The next random number depends on it.
     decisions: u64,
     /// The sampled checks that nobody did in time.
@@ -91,37 +89,7 @@ impl Checks {
     }
 }
 
-/// Why the coordinator computes a unit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    Dispute,
-    /// Nobody does a check that it owes.
-    Unchecked,
-    /// The publication failed because of it, or its record or file was lost.
-    Recompute,
-    /// The failed attempts, and the last one.
-    Failed(u32, Failure),
-}
-
-/// The units that the coordinator computes itself, to find the next one.
-#[derive(Debug, Default)]
-pub(super) struct Arbitrations {
-    /// Also those under way.
-    pub(super) undecided: BTreeSet<Priority>,
-    /// The units under way, and whether the result is of no use any more.
-    pub(super) under_way: BTreeMap<Unit, bool>,
-}
-
-impl Arbitrations {
-    pub(super) fn note(&mut self, unit: Unit, cause: Option<&Cause>) {
-        match cause {
-            Some(_) => self.undecided.insert(priority(unit)),
-            None => self.undecided.remove(&priority(unit)),
-        };
-    }
-}
-
-/// Which units are checked, and when the coordinator does it.
+/// Which units are checked.
 impl<T: PlanTypes> Plan<T> {
     /// Draws whether a unit that was found is to be checked.
     pub(super) fn sample_for_check(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
@@ -161,10 +129,12 @@ impl<T: PlanTypes> Plan<T> {
     pub(super) fn may_check(&self, worker: WorkerId, unit: Unit) -> bool {
         let party = self.party_of(worker);
         let mut finders = self.units.found_by(unit).iter();
-        self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
+        self.debt(unit).is_some()
+            && !worker.is_referee()
+            && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// Notes whether a unit that has changed is to be checked.
+    /// Notes whether a unit that has changed is to be checked, and by whom.
     pub(super) fn note_check(&mut self, unit: Unit) {
         let debt = |plan: &Plan<T>| plan.units.is_done(unit).then(|| plan.debt(unit)).flatten();
         if debt(self) == Some(Debt::Sampled) && self.may_lapse(unit) {
@@ -186,18 +156,23 @@ impl<T: PlanTypes> Plan<T> {
             self.checks.owed.insert(unit, at);
             self.checks.due.insert((at, unit));
         }
+        if self.is_left_to_referee(unit) {
+            self.checks.left_to_referee.insert(priority(unit));
+        } else {
+            self.checks.left_to_referee.remove(&priority(unit));
+        }
     }
 
     /// Whether a sampled check is not waited for: all ranges are done and nobody present may do it; or all else is done,
     /// and nobody has done a check for the time of a lease.
     fn may_lapse(&self, unit: Unit) -> bool {
-        if !self.units.ranges.is_complete() || self.workers.by_id.is_empty() {
+        if !self.units.ranges.is_complete() || self.workers.count() == 0 {
             return self.is_lapse_due();
         }
         let finders = self.units.found_by(unit).iter();
         let finders: Vec<Party> = finders.map(|&finder| self.party_of(finder)).collect();
-        let mut workers = self.workers.by_id.keys();
-        workers.all(|&worker| finders.contains(&self.party_of(worker))) || self.is_lapse_due()
+        let mut workers = self.workers.all();
+        workers.all(|worker| finders.contains(&self.party_of(worker))) || self.is_lapse_due()
     }
 
     fn is_lapse_due(&self) -> bool {
@@ -250,30 +225,10 @@ impl<T: PlanTypes> Plan<T> {
         }
         self.checks.quiet_since = self.now;
         for &unit in units {
-            let debt = self.debt(unit);
-            if debt.is_none() {
+            if self.debt(unit).is_none() {
                 self.end_work_on(unit);
             }
-            if debt != Some(Debt::Owed) {
-                let cause = &mut self.units.work_mut(unit).cause;
-                cause.take_if(|cause| *cause == Cause::Unchecked);
-            }
         }
-    }
-
-    /// The first due check that no worker has leased; if workers have leased all due checks, the first of them.
-    fn next_overdue(&self) -> Option<Unit> {
-        let mut leased = None;
-        for &(_, unit) in self.checks.due.iter().take_while(|it| it.0 <= self.now) {
-            if self.units.cause(unit).is_some() || !self.units.has_sources(unit) {
-                continue;
-            }
-            if self.units.leases(unit).is_empty() {
-                return Some(unit);
-            }
-            leased.get_or_insert(unit);
-        }
-        leased
     }
 
     pub(super) fn next_check_due(&self) -> Option<Millis> {
@@ -285,133 +240,20 @@ impl<T: PlanTypes> Plan<T> {
         next.filter(|_| self.is_running())
     }
 
-    /// Whether shards have to wait for a range that may turn out wrong: one that owes a check, or that the coordinator
-    /// computes. Sampled checks go on while shards are merged.
+    /// Whether shards have to wait for a range that may turn out wrong: one that owes a check, or that is left to the
+    /// referee. Sampled checks go on while shards are merged.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
-        let undecided = self.arbitrations.undecided.iter().map(|&it| unit_at(it));
+        let left = self.checks.left_to_referee.iter().map(|&it| unit_at(it));
         let owed = self.checks.owed.keys().copied();
         // Ranges come first in both.
-        let first = undecided.take(1).chain(owed.take(1));
+        let first = left.take(1).chain(owed.take(1));
         first.into_iter().any(|unit| matches!(unit, Unit::Range(_)))
     }
 
     /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
-        let is_checked = self.checks.open_count() == 0;
-        let is_settled =
-            self.arbitrations.undecided.is_empty() && self.arbitrations.under_way.is_empty();
-        self.is_running() && !self.ending.is_under_way && is_checked && is_settled
-    }
-}
-
-/// Results that differ.
-impl<T: PlanTypes> Plan<T> {
-    /// Leaves a unit to the coordinator. No worker gets it until that has computed it.
-    pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
-        let is_failure = matches!(cause, Cause::Failed(..));
-        let work = self.units.work_mut(unit);
-        if is_failure || work.cause.is_none() {
-            work.cause = Some(cause);
-        }
-    }
-
-    pub(super) fn advance_arbitrations(&mut self) {
-        if !self.is_running() || self.ending.is_under_way {
-            return;
-        }
-        while self.arbitrations.under_way.len() < ARBITRATIONS_AT_A_TIME {
-            if let Some(unit) = self.next_arbitration() {
-                self.arbitrations.under_way.insert(unit, false);
-                self.actions.push(Action::Compute { unit });
-            } else if self.arbitrations.undecided.len() < ARBITRATIONS_AT_A_TIME
-                && let Some(unit) = self.next_overdue()
-            {
-                self.take_over(unit, Cause::Unchecked);
-                self.update_offers();
-            } else {
-                break;
-            }
-        }
-    }
-
-    /// The next unit to compute: one of the lowest layer, as units of higher ones may depend on it.
-    fn next_arbitration(&self) -> Option<Unit> {
-        let &(lowest, _) = self.arbitrations.undecided.first()?;
-        let units = self.arbitrations.undecided.range(..(lowest + 1, 0));
-        let mut units = units.map(|&priority| unit_at(priority));
-        units.find(|&unit| {
-            let is_free = !self.arbitrations.under_way.contains_key(&unit);
-            let is_writing = matches!(self.units.state(unit), State::Writing(_));
-            is_free && !is_writing && self.units.has_sources(unit)
-        })
-    }
-
-    pub(super) fn on_computed(
-        &mut self,
-        unit: Unit,
-        outcome: Result<Computed<T::Location>, String>,
-    ) {
-        let is_stale = self.arbitrations.under_way.remove(&unit);
-        let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
-        if is_stale || self.is_faulty() || self.units.cause(unit).is_none() {
-            return;
-        }
-        match outcome {
-            Ok(computed) => self.decide(unit, computed),
-            // The unit is tried again once its lost source is done again.
-            Err(_) if !self.units.has_sources(unit) => {}
-            Err(own) => {
-                let reason = match self.units.work_mut(unit).cause.take() {
-                    Some(Cause::Failed(attempts, last)) => StopReason::GaveUp {
-                        unit,
-                        attempts,
-                        last,
-                        own,
-                    },
-                    _ => StopReason::ArbitrationFailed { unit, reason: own },
-                };
-                self.stop(reason);
-            }
-        }
-    }
-
-    /// The coordinator's own result counts as right. Each party that found something else is out.
-    fn decide(&mut self, unit: Unit, computed: Computed<T::Location>) {
-        let digest = Content::of_shard(computed.digest);
-        let content = computed.range.map_or(digest, Content::of_range);
-        let work = self.units.work_mut(unit);
-        work.cause = None;
-        let results = std::mem::take(&mut work.results);
-        let wrong = results.iter().filter(|result| result.content != content);
-        let mut wrong: BTreeSet<WorkerId> = wrong.map(|result| result.worker).collect();
-        let is_known_wrong = computed.is_forged || self.units.differs(unit, content);
-        if is_known_wrong {
-            wrong.extend(self.units.found_by(unit));
-        }
-        for worker in wrong {
-            self.put_out(self.party_of(worker), worker, OutReason::Wrong { unit });
-        }
-        match unit {
-            Unit::Range(head) if is_known_wrong => self.withdraw(head),
-            Unit::Shard(_) if is_known_wrong => self.units.revert(unit),
-            _ => {}
-        }
-        let finders = UnitFinders::default();
-        self.units.set_known(unit, content, finders.clone());
-        match self.units.state(unit) {
-            State::Done => self.confirm(&[unit]),
-            State::Open => {
-                self.end_work_on(unit);
-                let location = computed.location;
-                self.begin_write(vec![FoundUnit {
-                    unit,
-                    finders,
-                    location,
-                }]);
-            }
-            // Nothing to commit now. The content is kept above, and any later result must equal it.
-            State::Blocked | State::Writing(_) => {}
-        }
+        let is_checked = self.checks.open_count() == 0 && self.checks.left_to_referee.is_empty();
+        self.is_running() && !self.ending.is_under_way && is_checked
     }
 }
 
@@ -425,7 +267,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// Puts `party` out, because of `worker`. Units that now have too few finders are checked.
-    fn put_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
+    pub(super) fn put_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
         if self.workers.out.contains_key(&party) {
             return;
         }
@@ -447,7 +289,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// Withdraws a range whose content is wrong, with all ranges that follow from it and all that is under way.
-    fn withdraw(&mut self, head: Head) {
+    pub(super) fn withdraw(&mut self, head: Head) {
         let follows = self.units.ranges.with_followers(head).into_iter();
         let follows: Vec<Unit> = follows.map(Unit::Range).collect();
         let known = follows
@@ -457,10 +299,6 @@ impl<T: PlanTypes> Plan<T> {
         self.actions.push(Action::Write(Write::Withdraw { heads }));
         while let Some(&lease) = self.leases.all.keys().next() {
             self.end_lease(lease, None);
-        }
-        let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
-        for (unit, is_stale) in &mut self.arbitrations.under_way {
-            *is_stale |= matches!(unit, Unit::Shard(_)) || is_one.contains(unit);
         }
         self.drop_shards();
         for &unit in &follows {
@@ -493,9 +331,9 @@ impl<T: PlanTypes> Plan<T> {
         self.block_dependants();
         for &unit in &lost {
             let times = self.units.count_losses(unit, 1);
-            // A worker may store bytes that are no record, every time. The coordinator stores a good record.
+            // A worker may store bytes that are no record, every time. The referee stores a good record.
             if times > self.settings.failures_max {
-                self.take_over(unit, Cause::Recompute);
+                self.units.work_mut(unit).needs_referee = true;
             }
             if times > self.settings.failures_max + 1 {
                 let head = Head(priority(unit).1);
@@ -511,10 +349,6 @@ impl<T: PlanTypes> Plan<T> {
             matches!(unit, Unit::Range(_)) && !units.has_sources(unit)
         };
         self.end_leases_with(is_blocked);
-        // A computation that reads it may fail, so its outcome does not count, and it is tried again.
-        for (&unit, is_stale) in &mut self.arbitrations.under_way {
-            *is_stale |= !self.units.has_sources(unit);
-        }
         for unit in self.units.all_ranges() {
             if self.units.state(unit) == State::Open && is_blocked(&self.units, unit) {
                 self.units.revert(unit);

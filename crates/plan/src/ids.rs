@@ -32,6 +32,8 @@ pub struct ParticipantId(pub u32);
 impl ParticipantId {
     /// The owner of the table. At one replica each of the owner's workers is a party of its own.
     pub const OWNER: ParticipantId = ParticipantId(0);
+    /// The referee's worker, in the process of the coordinator. It is no party: what it finds is final.
+    pub const REFEREE: ParticipantId = ParticipantId(u32::MAX);
 }
 
 /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact joins again with the
@@ -56,6 +58,11 @@ impl WorkerId {
     /// The only worker of a participant, with the same number.
     pub const fn only(participant: u32) -> WorkerId {
         WorkerId::new(participant, participant as u64)
+    }
+
+    /// Whether it is the referee.
+    pub fn is_referee(self) -> bool {
+        self.participant == ParticipantId::REFEREE
     }
 
     pub(crate) const fn all_of(participant: ParticipantId) -> RangeInclusive<WorkerId> {

@@ -71,6 +71,10 @@ impl<T: PlanTypes> Plan<T> {
     fn assert_requests(&self) {
         for waiter in &self.review.waiting {
             assert!(self.is_running(), "a request waits for nothing");
+            if waiter.worker.is_referee() {
+                assert_eq!(self.referee_unit(), None, "the referee waits in vain");
+                continue;
+            }
             let worker = &self.workers.by_id[&waiter.worker];
             let idle = !worker.is_busy();
             let first = |pool| {
@@ -85,9 +89,8 @@ impl<T: PlanTypes> Plan<T> {
         self.queue.fresh.check(|worker| self.is_present(worker));
         for unit in self.all_units() {
             assert_eq!(self.queue.offer(unit), self.offer(unit), "{unit}");
-            let is_undecided = self.arbitrations.undecided.contains(&priority(unit));
-            assert_eq!(is_undecided, self.units.cause(unit).is_some(), "{unit}");
-            assert!(!self.units.is_disputed(unit) || is_undecided, "{unit}");
+            let is_left = self.checks.left_to_referee.contains(&priority(unit));
+            assert_eq!(is_left, self.is_left_to_referee(unit), "{unit}");
         }
     }
 }

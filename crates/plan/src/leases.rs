@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
-use super::checks::Cause;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{PlanTypes, Task, Work};
-use super::reasons::Failure;
+use super::reasons::{Failure, StopReason};
 use super::units::Units;
 
 #[derive(Debug)]
@@ -198,16 +197,26 @@ impl<T: PlanTypes> Plan<T> {
             }
             let work = self.units.work_mut(unit);
             work.leases.retain(|&(lease, _)| lease != id);
+            let Some(failure) = failure else {
+                continue;
+            };
             match failure {
-                None => {}
-                Some(Failure::Expired { .. }) => work.expiries += 1,
-                Some(_) => work.failures += 1,
+                Failure::Expired { .. } => work.expiries += 1,
+                Failure::Reported { .. } => work.failures += 1,
             }
-            let failed_often = work.expiries >= self.settings.expiries_max
-                || work.failures >= self.settings.failures_max;
-            if let Some(failure) = failure.filter(|_| failed_often && !self.is_faulty()) {
-                let attempts = self.units.failed_attempts(unit);
-                self.take_over(unit, Cause::Failed(attempts, failure.clone()));
+            if lease.worker.is_referee() && work.failures > self.settings.failures_max {
+                let (attempts, last) = (self.units.failed_attempts(unit), failure.clone());
+                self.stop(StopReason::GaveUp {
+                    unit,
+                    attempts,
+                    last,
+                });
+            } else if matches!(unit, Unit::Shard(_))
+                && self.units.is_done(unit)
+                && self.units.failed_often(unit, &self.settings)
+            {
+                // Its file may be damaged.
+                self.on_shard_lost(unit);
             }
         }
     }
@@ -229,15 +238,14 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends all work on a unit that is found, or needs no more checks. Results that differ stay until the coordinator has
-    /// decided.
+    /// Ends all work on a unit that is found, or needs no more checks, unless the referee has to decide about it.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
-        let is_disputed = self.units.is_disputed(unit);
+        if self.units.awaits_decision(unit) {
+            return;
+        }
         let work = self.units.work_mut(unit);
         (work.expiries, work.failures) = (0, 0);
-        if !is_disputed {
-            work.results.clear();
-        }
+        work.results.clear();
         for (id, _) in std::mem::take(&mut work.leases) {
             let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;

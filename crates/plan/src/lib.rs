@@ -13,6 +13,7 @@
 //! | `workers`, `requests`, `leases` | which worker waits for a task or has one, and for how long |
 //! | `results` | how a result is used, and how a unit becomes done |
 //! | `checks` | what follows when results differ, a party is out, or a record is lost |
+//! | `referee` | what is left to the referee, and what it decides |
 //! | `publication`, `past`, [`forecast`] | the end of a job, its state from before, and the estimate of a job |
 //!
 //! # A unit
@@ -45,8 +46,8 @@
 //!   gets a *speculative* second one by a worker that would idle.
 //! * **No endless attempts.** A lease that expires or ends without a result is a failed attempt at each of its units.
 //!   After two failed attempts a unit is offered alone, since another unit of the task may be the cause; after
-//!   [`failures_max`](Settings::failures_max) failures or [`expiries_max`](Settings::expiries_max) expired leases the
-//!   coordinator computes it. If the coordinator cannot compute it either, the job stops.
+//!   [`failures_max`](Settings::failures_max) failures or [`expiries_max`](Settings::expiries_max) expired leases it is
+//!   left to the referee. If the referee fails too, the job stops.
 //! * **Faults end the job.** After a fault no unit is offered and no result is accepted; a write under way still
 //!   counts.
 //!
@@ -55,7 +56,7 @@
 //! The record of a range depends on the format version, the range bits and the head alone: not on the worker, its CPU,
 //! the number of threads, or what crashed before. A shard depends on the ranges alone. So a second result for a unit
 //! raises one question: are the digests equal? If they are, its worker becomes one more finder, or the result is
-//! dropped. If not, one of the two is wrong, and the coordinator computes the unit itself to find out which.
+//! dropped. If not, one of the two is wrong, and the referee finds out which.
 //!
 //! After an outage a worker joins again under its number, goes on under its leases, and repeats the calls that had no
 //! answer. Leases of an earlier coordinator are void: numbers of leases begin with the number of the segment with which
@@ -77,6 +78,7 @@ mod publication;
 mod queue;
 mod ranges;
 mod reasons;
+mod referee;
 mod regions;
 mod requests;
 mod results;
@@ -93,7 +95,7 @@ use std::collections::BTreeMap;
 
 pub use ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 pub use messages::{
-    Action, Computed, Event, FoundUnit, JobProgress, LeaseAnswer, PlanTypes, PublishOutcome, Task,
+    Action, Event, FoundUnit, JobProgress, LeaseAnswer, PlanTypes, PublishOutcome, Task,
     TaskResult, Verdict, Work, WorkerProgress, Write,
 };
 pub use past::Past;
@@ -104,7 +106,7 @@ pub use units::UnitFinders;
 /// The reason why a job without workers waits.
 pub const NO_WORKER: &str = "no worker is there";
 
-use checks::{Arbitrations, Checks};
+use checks::Checks;
 use leases::Leases;
 use publication::Ending;
 use queue::Queue;
@@ -137,7 +139,7 @@ pub struct Plan<T: PlanTypes> {
     review: Review,
     writes: Writes<T>,
     checks: Checks,
-    arbitrations: Arbitrations,
+    is_referee_called: bool,
     ending: Ending,
     /// Whether shards may be merged, as their offers have it.
     could_merge: bool,
@@ -182,7 +184,7 @@ impl<T: PlanTypes> Plan<T> {
             review: Review::default(),
             writes: Writes::new(),
             checks: Checks::default(),
-            arbitrations: Arbitrations::default(),
+            is_referee_called: false,
             ending: Ending::default(),
             could_merge: false,
             now: Millis::default(),
@@ -228,7 +230,6 @@ impl<T: PlanTypes> Plan<T> {
             } => self.on_returned(worker, lease, failure),
             Event::Lost { records } => self.on_lost(&records),
             Event::Revoked { participant } => self.on_revoked(participant),
-            Event::Computed { unit, outcome } => self.on_computed(unit, outcome),
             Event::Written { write, outcome } => self.on_written(write, outcome),
             Event::Published(publication) => self.on_published(publication),
             Event::Tick => {
@@ -247,7 +248,7 @@ impl<T: PlanTypes> Plan<T> {
 
     fn advance(&mut self) -> Vec<Action<T>> {
         self.update_offers();
-        self.advance_arbitrations();
+        self.call_referee();
         self.advance_publication();
         self.update_offers();
         self.answer_requests();
@@ -269,13 +270,9 @@ impl<T: PlanTypes> Plan<T> {
         &self.phase
     }
 
-    /// Whether nothing is under way: no lease, no write, nothing that the coordinator computes. A coordinator that
-    /// shuts down may end then.
+    /// Whether nothing is under way: no lease, no write. A coordinator that shuts down may end then.
     pub fn has_nothing_under_way(&self) -> bool {
-        self.leases.all.is_empty()
-            && !self.writes.is_writing()
-            && self.arbitrations.under_way.is_empty()
-            && !self.ending.is_under_way
+        self.leases.all.is_empty() && !self.writes.is_writing() && !self.ending.is_under_way
     }
 
     /// How far the job has come.
@@ -299,8 +296,8 @@ impl<T: PlanTypes> Plan<T> {
             results_waiting: self.writes.unanswered_count() as u64,
             checks_waiting: self.checks.open_count() as u64,
             checks_lapsed: self.lapsed_checks(),
-            arbitrations: self.arbitrations.undecided.len() as u64,
-            workers: self.workers.by_id.len() as u64,
+            left_to_referee: self.checks.left_to_referee.len() as u64,
+            workers: self.workers.count() as u64,
         }
     }
 
@@ -324,13 +321,8 @@ impl<T: PlanTypes> Plan<T> {
             Phase::Running if self.ending.is_under_way => {
                 Some("the manifest is being written".to_owned())
             }
-            Phase::Running if !self.leases.all.is_empty() => None,
-            Phase::Running if !self.arbitrations.under_way.is_empty() => Some(format!(
-                "the coordinator computes ranges or shards itself, since results differ or nobody else does: {} of them",
-                self.arbitrations.undecided.len()
-            )),
-            Phase::Running if self.writes.is_writing() => None,
-            Phase::Running if self.workers.by_id.is_empty() => Some(NO_WORKER.to_owned()),
+            Phase::Running if !self.leases.all.is_empty() || self.writes.is_writing() => None,
+            Phase::Running if self.workers.count() == 0 => Some(NO_WORKER.to_owned()),
             Phase::Running
                 if self.workers.count_by_participant.len() < replicas as usize
                     && !self.units.ranges.is_complete() =>

@@ -61,11 +61,6 @@ pub enum Event<T: PlanTypes> {
     Lost { records: Vec<(Head, Digest)> },
     /// The owner takes back the credential of a participant, which is out then: units that it alone found are checked.
     Revoked { participant: ParticipantId },
-    /// [`Action::Compute`] is done. If a record was missing, [`Event::Lost`] has to come before the failure.
-    Computed {
-        unit: Unit,
-        outcome: Result<Computed<T::Location>, String>,
-    },
     /// [`Write::Commit`] is durable, or failed. Commits become durable in their order.
     Written {
         write: WriteId,
@@ -84,21 +79,17 @@ pub enum Event<T: PlanTypes> {
 pub enum TaskResult<P> {
     /// The result of [`Work::Evaluate`].
     Ranges(Vec<(RangeSummary, P)>),
-    /// The result of [`Work::Merge`]: the number of the shard, a digest of its words, which is the same however they
-    /// are packed into its file, and the place of the file.
-    Shard(u32, Digest, P),
-}
-
-/// A unit as the coordinator computed it.
-#[expect(missing_docs, reason = "the fields are named for what they are")]
-#[derive(Clone, Debug)]
-pub struct Computed<P> {
-    pub range: Option<RangeSummary>,
-    /// The digest of the record, or of the words of a shard, however they are packed into its file.
-    pub digest: Digest,
-    /// Whether the file of the shard in the store is as its finders described it, but has other words than the ranges.
-    pub is_forged: bool,
-    pub location: P,
+    /// The result of [`Work::Merge`].
+    Shard {
+        /// The number of the shard.
+        number: u32,
+        /// The digest of its words, which is the same however they are packed into its file.
+        digest: Digest,
+        /// In a check, whether the file is as its finder described it, but has other words than the ranges.
+        is_forged: bool,
+        /// The place of the file.
+        location: P,
+    },
 }
 
 /// How the publication of a table ended.
@@ -109,12 +100,12 @@ pub enum PublishOutcome {
     Done,
     /// The job cannot go on.
     Failed { reason: String },
-    /// The content of this range does not follow from its sources.
-    Wrong { head: Head, reason: String },
+    /// The content of one of these ranges does not follow from its sources.
+    Wrong { heads: Vec<Head>, reason: String },
     /// These records, which are needed to find a wrong range, cannot be read.
     RecordsLost { records: Vec<(Head, Digest)> },
-    /// The coordinator has to merge these shards: either their files are not what was described, or the table
-    /// contradicts itself, and one participant alone has found each of these shards.
+    /// The referee has to merge these shards: either their files are not what was described, or the table contradicts
+    /// itself, and one participant alone has found each of these shards.
     MergeAgain { shards: Vec<u32> },
 }
 
@@ -133,9 +124,9 @@ pub enum Action<T: PlanTypes> {
     },
     /// Write this into the journal, in the order of these actions.
     Write(Write<T::Location>),
-    /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
-    /// time. Answered by [`Event::Computed`].
-    Compute { unit: Unit },
+    /// Start the referee: a worker that joins as [`ParticipantId::REFEREE`] and stays until the job ends. Returned once
+    /// at most.
+    CallReferee,
     /// Publish the table: all shards are committed. Answered by [`Event::Published`].
     Publish,
     /// The job cannot go on. Returned once at most.
@@ -256,8 +247,8 @@ pub enum Verdict {
     Accepted,
     /// All units are durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some units are pending until other participants find the same, or the coordinator has decided between results
-    /// that differ. The rest is durable.
+    /// Some units are pending until other participants find the same, or the referee has decided between results that
+    /// differ. The rest is durable.
     Noted,
     /// The result was not used.
     Rejected { reason: Rejection },
@@ -291,8 +282,8 @@ pub struct JobProgress {
     pub checks_waiting: u64,
     /// The sampled checks that were not done, though more parties have joined than have to find the same.
     pub checks_lapsed: u64,
-    /// The units that the coordinator has to compute itself.
-    pub arbitrations: u64,
+    /// The units that only the referee may compute.
+    pub left_to_referee: u64,
     pub workers: u64,
 }
 

@@ -24,7 +24,6 @@ impl<T: PlanTypes> Plan<T> {
         loop {
             for unit in self.units.take_changed() {
                 self.note_check(unit);
-                self.arbitrations.note(unit, self.units.cause(unit));
                 let offer = self.offer(unit);
                 if self.queue.set_offer(unit, offer) {
                     self.review.is_due = true;
@@ -45,7 +44,7 @@ impl<T: PlanTypes> Plan<T> {
     /// it and whose party has not found it.
     pub(super) fn offer(&self, unit: Unit) -> Option<Offer> {
         let is_held_back = matches!(unit, Unit::Shard(_)) && !self.could_merge;
-        if !self.units.contains(unit) || self.units.cause(unit).is_some() || is_held_back {
+        if !self.units.contains(unit) || self.is_left_to_referee(unit) || is_held_back {
             return None;
         }
         let party = |worker| self.party_of(worker);
@@ -106,6 +105,9 @@ impl<T: PlanTypes> Plan<T> {
     /// The units of the next task of a worker, if there are any for it. Checks fill the gaps in which nothing else is
     /// ready, and go first when too many wait.
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
+        if worker.is_referee() {
+            return self.referee_unit().map(|unit| vec![unit]);
+        }
         let idle = self.would_idle(worker);
         let some = |layer| 4 * self.task_units(layer);
         let find = |kind| self.queue.units_for(worker, kind, idle, some);

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use chomp_table::{Digest, Head};
 
-use super::checks::Cause;
 use super::ids::Unit;
 use super::messages::{Action, PlanTypes, PublishOutcome};
 use super::reasons::StopReason;
@@ -21,7 +20,7 @@ pub(super) struct Ending {
     may_trim: bool,
     /// The durable shards of earlier coordinators, until the table is cut.
     pub(super) shards_before: Vec<(u32, Digest, UnitFinders)>,
-    /// The ranges that the coordinator computed because the table could not be published.
+    /// The ranges that the referee computed because the table could not be published.
     suspects: BTreeSet<Head>,
 }
 
@@ -91,11 +90,13 @@ impl<T: PlanTypes> Plan<T> {
             PublishOutcome::Done if self.is_faulty() => {}
             PublishOutcome::Done => self.phase = Phase::Finished,
             PublishOutcome::Failed { reason } => self.stop(StopReason::PublishFailed { reason }),
-            PublishOutcome::Wrong { head, reason } => {
-                if self.ending.suspects.insert(head) {
-                    self.take_over(Unit::Range(head), Cause::Recompute);
-                } else {
+            PublishOutcome::Wrong { mut heads, reason } => {
+                heads.retain(|&head| self.ending.suspects.insert(head));
+                if heads.is_empty() {
                     self.stop(StopReason::PublishFailed { reason });
+                }
+                for unit in heads.into_iter().map(Unit::Range) {
+                    self.units.work_mut(unit).needs_referee = true;
                 }
             }
             PublishOutcome::RecordsLost { records } => {
@@ -109,14 +110,14 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Has the coordinator merge a shard. If its file was damaged too often, the job stops.
-    fn on_shard_lost(&mut self, unit: Unit) {
+    /// Has the referee merge a shard again. If its file was damaged too often, the job stops.
+    pub(super) fn on_shard_lost(&mut self, unit: Unit) {
         let losses = self.units.count_losses(unit, 1);
         if losses > self.settings.failures_max {
             let reason = format!("the file of {unit} was damaged {losses} times");
             self.stop(StopReason::PublishFailed { reason });
         }
         self.units.revert(unit);
-        self.take_over(unit, Cause::Recompute);
+        self.units.work_mut(unit).needs_referee = true;
     }
 }

@@ -47,23 +47,17 @@ pub enum StopReason {
     /// The only reason that is no fault.
     #[error("the coordinator is shutting down")]
     Shutdown,
-    #[error(
-        "{unit} was tried {attempts} times without a result; the last time {last}. The coordinator could not compute it \
-         either: {own}"
-    )]
+    #[error("{unit} was tried {attempts} times without a result; the last time {last}")]
     GaveUp {
         unit: Unit,
         attempts: u32,
         last: Failure,
-        own: String,
     },
     #[error(
         "the record of range {head} was lost or damaged {times} times: the store does not keep what \
          it is given; look at its disk, then start again"
     )]
     Lost { head: Head, times: u32 },
-    #[error("the coordinator could not compute {unit} itself: {reason}")]
-    ArbitrationFailed { unit: Unit, reason: String },
     #[error("results could not be committed: {reason}")]
     CommitFailed { reason: String },
     #[error("the table could not be published: {reason}")]
@@ -84,7 +78,7 @@ pub enum Failure {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutReason {
-    /// Its result is not what the coordinator computed itself.
+    /// Its result is not what the referee found.
     #[error(
         "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"
     )]

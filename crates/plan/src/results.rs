@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
-use super::checks::Cause;
 use super::ids::{LeaseId, Party, Unit, WorkerId, WriteId};
 use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
@@ -64,8 +63,20 @@ impl<T: PlanTypes> Plan<T> {
                 });
                 units.collect()
             }
-            TaskResult::Shard(number, digest, location) => {
-                vec![(Unit::Shard(number), Content::of_shard(digest), location)]
+            TaskResult::Shard {
+                number,
+                digest,
+                is_forged,
+                location,
+            } => {
+                let unit = Unit::Shard(number);
+                // The file is there only in a check.
+                let content = if is_forged && self.units.is_done(unit) {
+                    Content::of_forged(digest)
+                } else {
+                    Content::of_shard(digest)
+                };
+                vec![(unit, content, location)]
             }
         };
         let is_leased = self.holds(worker, lease);
@@ -133,6 +144,13 @@ impl<T: PlanTypes> Plan<T> {
             let is_equal = self.units.content(unit) == Some(content);
             match self.units.state(unit) {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
+                _ if self.may_decide(worker, lease, unit, content) => {
+                    match self.decide(unit, content, location) {
+                        Some(unit) => found.push(unit),
+                        None if self.units.is_done(unit) => confirmed.push(unit),
+                        None => waits_for_others = true,
+                    }
+                }
                 State::Done if is_equal && is_leased && self.may_check(worker, unit) => {
                     self.units.add_finder(unit, worker);
                     self.workers.credit(worker, unit);
@@ -185,9 +203,6 @@ impl<T: PlanTypes> Plan<T> {
                 location,
             });
         }
-        if self.units.is_disputed(unit) {
-            self.take_over(unit, Cause::Dispute);
-        }
     }
 
     /// The number of participants that have to find a unit. One suffices if the record is lost and the content known.
@@ -200,7 +215,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Accepts the content of a unit once enough participants have found it. Returns the unit, to be written.
     fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
-        let is_open = self.units.state(unit) == State::Open && self.units.cause(unit).is_none();
+        let is_open = self.units.state(unit) == State::Open && !self.is_left_to_referee(unit);
         let pending = self.units.results(unit);
         let first = pending.first().filter(|_| is_open)?.clone();
         let mut workers: Vec<WorkerId> = pending.iter().map(|pending| pending.worker).collect();

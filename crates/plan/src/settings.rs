@@ -28,11 +28,11 @@ pub struct Settings {
     pub silence_ms: u64,
     /// The age in milliseconds at which a lease is slow: an idle worker gets a speculative second one on the same work.
     pub straggler_ms: u64,
-    /// The failures after which the coordinator computes a range or shard itself. It also computes a range whose record
-    /// was lost more often than this. If the coordinator's record is lost too, the job stops.
+    /// The failures after which a range or shard is left to the referee, as is a range whose record was lost more often
+    /// than this. If the referee fails too, or its record is lost too, the job stops.
     pub failures_max: u32,
-    /// The expired leases after which the coordinator computes a range or shard itself. Machines die for reasons of
-    /// their own, so this is more than [`failures_max`](Self::failures_max).
+    /// The expired leases after which a range or shard is left to the referee. Machines die for reasons of their own, so
+    /// this is more than [`failures_max`](Self::failures_max).
     pub expiries_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,

@@ -12,6 +12,7 @@ use crate::*;
 const A: WorkerId = WorkerId::only(1);
 const B: WorkerId = WorkerId::only(2);
 const C: WorkerId = WorkerId::only(3);
+const REFEREE: WorkerId = WorkerId::new(ParticipantId::REFEREE.0, 0);
 
 /// Handles that are of no use.
 #[derive(Debug)]
@@ -50,6 +51,16 @@ fn range(head: u64, content: u8) -> RangeSummary {
     }
 }
 
+/// The result of merging a shard.
+fn shard_of(number: u32, is_forged: bool) -> TaskResult<()> {
+    TaskResult::Shard {
+        number,
+        digest: Digest([0; 32]),
+        is_forged,
+        location: (),
+    }
+}
+
 /// A plan under test, in which commits are durable at once unless it is slow.
 struct Bench {
     plan: Plan<Nothing>,
@@ -58,7 +69,7 @@ struct Bench {
     /// The actions of the plan.
     tasks: Vec<(WorkerId, Task)>,
     verdicts: Vec<Verdict>,
-    computing: Vec<Unit>,
+    is_referee_called: bool,
     out: Vec<Party>,
     withdrawn: Vec<Head>,
     confirmed: Vec<(Unit, UnitFinders)>,
@@ -86,7 +97,7 @@ impl Bench {
             requests: 0,
             tasks: Vec::new(),
             verdicts: Vec::new(),
-            computing: Vec::new(),
+            is_referee_called: false,
             out: Vec::new(),
             withdrawn: Vec::new(),
             confirmed: Vec::new(),
@@ -114,7 +125,10 @@ impl Bench {
                     ..
                 } => self.tasks.push((worker, task)),
                 Action::SendVerdict { verdict, .. } => self.verdicts.push(verdict),
-                Action::Compute { unit } => self.computing.push(unit),
+                Action::CallReferee => {
+                    assert!(!self.is_referee_called, "called once");
+                    self.is_referee_called = true;
+                }
                 Action::Write(Write::Commit { write, units }) => {
                     let units = units.into_iter().map(|unit| (unit.unit, unit.finders));
                     self.committed.extend(units);
@@ -185,8 +199,7 @@ impl Bench {
         let Work::Merge { shard, .. } = task.work else {
             panic!("{task:?}");
         };
-        let result = TaskResult::Shard(shard, Digest([0; 32]), ());
-        self.completes(worker, task.lease, result)
+        self.completes(worker, task.lease, shard_of(shard, false))
     }
 
     /// A worker returns the right result of a task of one unit.
@@ -210,19 +223,28 @@ impl Bench {
         self.verdicts.pop().expect("nothing has to be waited for")
     }
 
-    /// The coordinator has computed a range.
-    fn computes(&mut self, head: u64, content: u8) {
-        let unit = Unit::Range(Head(head));
-        self.computing.retain(|&one| one != unit);
-        let range = range(head, content);
-        let computed = Computed {
-            range: Some(range),
-            digest: range.digest,
-            is_forged: false,
-            location: (),
-        };
-        let outcome = Ok(computed);
-        self.handle(Event::Computed { unit, outcome });
+    /// The next unit for the referee, if it was called.
+    fn for_referee(&self) -> Option<Unit> {
+        let unit = self.plan.referee_unit();
+        unit.filter(|_| self.is_referee_called)
+    }
+
+    /// The task that the referee gets at once, if it was called and gets one.
+    fn take_as_referee(&mut self) -> Option<Task> {
+        if !self.is_referee_called {
+            return None;
+        }
+        if !self.plan.is_present(REFEREE) {
+            self.join(REFEREE);
+        }
+        self.take(REFEREE)
+    }
+
+    /// The referee finds this content of a range, which is its next unit.
+    fn decides(&mut self, head: u64, content: u8) {
+        let task = self.take_as_referee().expect("something is left to it");
+        assert!(task.work.units().eq([Unit::Range(Head(head))]), "{task:?}");
+        self.returns(REFEREE, task.lease, range(head, content));
     }
 
     /// The record of a range with this content is lost.
@@ -238,6 +260,10 @@ impl Bench {
 
     fn finders(&self, head: u64) -> &[WorkerId] {
         self.plan.units.found_by(Unit::Range(Head(head)))
+    }
+
+    fn is_known(&self, head: u64) -> bool {
+        self.plan.units.content(Unit::Range(Head(head))).is_some()
     }
 
     fn is_done(&self, head: u64) -> bool {

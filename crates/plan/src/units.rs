@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use chomp_table::{Digest, Head, RangeSummary};
 
-use super::checks::Cause;
 use super::ids::{LeaseId, ParticipantId, Party, Unit, WorkerId, WriteId};
 use super::ranges::Ranges;
 use super::reasons::PlanError;
@@ -83,6 +82,14 @@ impl Content {
             digest,
         }
     }
+
+    /// That of a shard with these words whose file has others.
+    pub(super) fn of_forged(digest: Digest) -> Content {
+        Content {
+            count: 1,
+            ..Content::of_shard(digest)
+        }
+    }
 }
 
 /// The finders of a content, and how many it should have.
@@ -90,7 +97,7 @@ impl Content {
 pub struct UnitFinders {
     /// The workers that found it and are trusted, ascending.
     pub workers: Vec<WorkerId>,
-    /// The number of finders that the unit should have, 0 if the coordinator computed it itself.
+    /// The number of finders that the unit should have, 0 if the referee has found it.
     pub wanted: u32,
 }
 
@@ -136,8 +143,9 @@ pub(super) struct UnitWork<L> {
     pub(super) expiries: u32,
     pub(super) failures: u32,
     pub(super) results: Vec<PendingResult<L>>,
-    /// Why the coordinator computes the unit itself, if it does: no worker gets it until that is done.
-    pub(super) cause: Option<Cause>,
+    /// Whether the referee has to compute it, whatever others say: the publication failed because of it, its record or
+    /// file was lost too often, or one of those who differed about it is out.
+    pub(super) needs_referee: bool,
     /// How often its record or its file was lost since this coordinator took over, if ever.
     pub(super) losses: Option<u32>,
 }
@@ -159,7 +167,7 @@ impl<L> Default for UnitWork<L> {
             expiries: 0,
             failures: 0,
             results: Vec::new(),
-            cause: None,
+            needs_referee: false,
             losses: None,
         }
     }
@@ -169,7 +177,7 @@ impl<L> UnitWork<L> {
     fn is_empty(&self) -> bool {
         let has_failed = self.expiries + self.failures > 0;
         let is_idle = self.leases.is_empty() && self.results.is_empty() && !has_failed;
-        is_idle && self.cause.is_none() && self.losses.is_none()
+        is_idle && !self.needs_referee && self.losses.is_none()
     }
 }
 
@@ -255,8 +263,16 @@ impl<L> Units<L> {
         works.flat_map(|work| &work.results)
     }
 
-    pub(super) fn cause(&self, unit: Unit) -> Option<&Cause> {
-        self.work(unit)?.cause.as_ref()
+    /// Whether the unit waits for the referee to decide, and not only for a result.
+    pub(super) fn awaits_decision(&self, unit: Unit) -> bool {
+        self.work(unit).is_some_and(|work| work.needs_referee) || self.is_disputed(unit)
+    }
+
+    /// Whether attempts at the unit have failed too often.
+    pub(super) fn failed_often(&self, unit: Unit, settings: &Settings) -> bool {
+        self.work(unit).is_some_and(|work| {
+            work.expiries >= settings.expiries_max || work.failures >= settings.failures_max
+        })
     }
 
     pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
@@ -416,7 +432,10 @@ impl<L> Units<L> {
             }
             let is_theirs = |result: &PendingResult<L>| party.includes(result.worker);
             if self.results(unit).iter().any(is_theirs) {
-                self.work_mut(unit).results.retain(|it| !is_theirs(it));
+                let awaits_decision = self.awaits_decision(unit);
+                let work = self.work_mut(unit);
+                work.results.retain(|it| !is_theirs(it));
+                work.needs_referee = awaits_decision;
             }
         }
     }

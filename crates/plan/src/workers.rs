@@ -28,12 +28,15 @@ impl Worker {
 
 #[derive(Debug, Default)]
 pub(super) struct Workers {
+    /// Also the referee.
     pub(super) by_id: BTreeMap<WorkerId, Worker>,
-    /// The number of present workers of each participant, none of them 0.
+    /// The referee, if it is present.
+    pub(super) referee: Option<WorkerId>,
+    /// The number of present workers of each participant but the referee, none of them 0.
     pub(super) count_by_participant: BTreeMap<ParticipantId, usize>,
     /// When each worker was last heard of.
     last_heard: BTreeSet<(Millis, WorkerId)>,
-    /// The threads of all present workers together.
+    /// The threads of all present workers together, but the referee's.
     pub(super) threads: u64,
     /// The parties that are out: for each, the name of the worker that caused it, and the reason.
     pub(super) out: BTreeMap<Party, (String, OutReason)>,
@@ -65,21 +68,38 @@ impl Workers {
         }
     }
 
+    /// The present workers but the referee.
+    pub(super) fn all(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        let all = self.by_id.keys().copied();
+        all.filter(|worker| !worker.is_referee())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.by_id.len() - usize::from(self.referee.is_some())
+    }
+
     fn join(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
-        let present = &mut self.count_by_participant;
-        let entry = self.by_id.entry(worker).or_insert_with(|| {
-            *present.entry(worker.participant).or_default() += 1;
-            Worker::default()
-        });
+        let is_new = !self.by_id.contains_key(&worker);
+        let entry = self.by_id.entry(worker).or_default();
         let before = std::mem::replace(&mut entry.progress.threads, threads);
         (entry.progress.id, entry.progress.name) = (worker, name);
-        self.threads = self.threads - u64::from(before) + u64::from(threads);
+        if worker.is_referee() {
+            self.referee = Some(worker);
+        } else {
+            self.threads = self.threads - u64::from(before) + u64::from(threads);
+            let count = self.count_by_participant.entry(worker.participant);
+            *count.or_default() += usize::from(is_new);
+        }
         self.hear(now, worker);
     }
 
     fn remove(&mut self, worker: WorkerId) -> Option<Worker> {
         let gone = self.by_id.remove(&worker)?;
         self.last_heard.remove(&(gone.progress.heard, worker));
+        if worker.is_referee() {
+            self.referee = None;
+            return Some(gone);
+        }
         self.threads -= u64::from(gone.progress.threads);
         let count = self.count_by_participant.get_mut(&worker.participant);
         let count = count.expect("counted when it joined");
@@ -123,7 +143,8 @@ impl<T: PlanTypes> Plan<T> {
             self.workers.join(self.now, worker, name, threads);
             let party = self.party_of(worker);
             // More make no difference.
-            if self.workers.parties.len() <= self.settings.replicas as usize {
+            if !worker.is_referee() && self.workers.parties.len() <= self.settings.replicas as usize
+            {
                 self.workers.parties.insert(party);
             }
             self.update_waiter(worker);
@@ -206,11 +227,14 @@ impl<T: PlanTypes> Plan<T> {
         self.workers.out_reason(worker)
     }
 
-    /// The workers that are present, and those that get no more tasks.
+    /// The workers that are present, but the referee, and those that get no more tasks.
     pub fn workers(&self) -> impl Iterator<Item = WorkerProgress> + '_ {
-        let present = self.workers.by_id.values().map(|worker| WorkerProgress {
-            leases: worker.leases.len() as u64,
-            ..worker.progress.clone()
+        let present = self.workers.all().map(|worker| {
+            let worker = &self.workers.by_id[&worker];
+            WorkerProgress {
+                leases: worker.leases.len() as u64,
+                ..worker.progress.clone()
+            }
         });
         let out = self.workers.out.iter().map(|(&party, (name, reason))| {
             let id = match party {

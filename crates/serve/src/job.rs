@@ -63,7 +63,8 @@ pub struct Status {
     /// The results that wait for the results of other participants, or are being written.
     #[serde(rename = "submissions")]
     pub results_waiting: u64,
-    /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
+    /// The ranges and shards that are left to the coordinator's own worker, the referee: results differ, or attempts have
+    /// failed too often.
     pub arbitrations: u64,
     /// How many participants have to agree on a range.
     pub replicas: u32,

@@ -393,7 +393,10 @@ pub(crate) fn results() -> Vec<Vec<u8>> {
     let json = merged().to_json();
     [
         complete_request::Result::Evaluated(v1::Evaluated { ranges }),
-        complete_request::Result::Merged(v1::Merged { json }),
+        complete_request::Result::Merged(v1::Merged {
+            json,
+            is_forged: false,
+        }),
     ]
     .map(|result| {
         let request = v1::CompleteRequest {

@@ -174,7 +174,13 @@ pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32)
     };
     let merged = |json: &[u8]| {
         let json = json.to_vec();
-        Speech::Other(None, Some(Said::Merged(v1::Merged { json })))
+        Speech::Other(
+            None,
+            Some(Said::Merged(v1::Merged {
+                json,
+                is_forged: false,
+            })),
+        )
     };
     match name {
         "nothing" => return Speech::Other(None, None),

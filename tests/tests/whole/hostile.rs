@@ -205,6 +205,7 @@ async fn reports(access: Access) {
             head,
             digest: vec![7; digest],
             reason: "gone".to_owned(),
+            lease: 7,
         };
         let records = (0..count).map(record).collect();
         v1::ReportRequest { worker, records }

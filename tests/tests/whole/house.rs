@@ -18,7 +18,7 @@ access: durable-files table
 store: durable-files table
 plan: pure table
 serve: durable-files games query table
-coordinator: access kernel plan proto serve store table
+coordinator: access kernel plan proto serve store table worker
 worker: access kernel proto store table
 download: access durable-files store table
 export: pure table

@@ -334,7 +334,10 @@ impl Client {
 
 fn is_merged(merged: &ShardSummary) -> Said {
     let json = merged.to_json();
-    Said::Merged(v1::Merged { json })
+    Said::Merged(v1::Merged {
+        json,
+        is_forged: false,
+    })
 }
 
 #[test]

@@ -65,7 +65,7 @@ async fn records_that_cannot_be_are_not_read() {
         panic!("{read:?}")
     };
     let reason = format!("it has {} bytes, more than a range can have", u32::MAX);
-    assert_eq!(lost, [lost_record(Head(2), row.digest, reason)]);
+    assert_eq!(lost, [lost_record(Head(2), &row, reason)]);
     let missing = store.done_ranges([Head(3)]).await;
     assert!(matches!(missing, Err(Trouble::Missing(Head(3)))));
 }

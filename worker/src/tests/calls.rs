@@ -233,7 +233,7 @@ impl State {
                 }
                 done(part, ranges)
             }
-            complete_request::Result::Merged(v1::Merged { json }) => {
+            complete_request::Result::Merged(v1::Merged { json, is_forged }) => {
                 let merged: chomp_store::ShardSummary = serde_json::from_slice(json).unwrap();
                 let known = self.journal.ledger().shard(BITS, merged.number).cloned();
                 if let Some(known) = known {
@@ -242,6 +242,9 @@ impl State {
                         return duplicate;
                     };
                     self.read.insert(shard);
+                    if *is_forged {
+                        self.forged.insert(shard);
+                    }
                     return complete_reply::Verdict::Accepted(v1::Accepted {});
                 }
                 let info = merged.shard.as_ref().unwrap();

@@ -82,6 +82,8 @@ pub(super) struct State {
     pub(super) task_heads: usize,
     /// The shards that were read once they were written.
     pub(super) read: BTreeSet<u32>,
+    /// Those of them whose file has other words than the ranges, as the worker says.
+    pub(super) forged: BTreeSet<u32>,
     pub(super) known: BTreeSet<u64>,
     pub(super) storage: Arc<SimulatedStorage>,
     pub(super) journal: Arc<Journal>,
@@ -330,6 +332,7 @@ impl Fake {
             lease_ms: 30_000,
             task_heads: 2,
             read: BTreeSet::new(),
+            forged: BTreeSet::new(),
             known: BTreeSet::new(),
             storage,
             journal,

@@ -22,21 +22,6 @@ pub(super) fn complete() -> Tested {
     started(&first.storage, |_| ())
 }
 
-/// The parts that coordinators write have names of their own.
-#[test]
-fn what_a_coordinator_decides_is_named_by_its_epoch() {
-    let first = tested(|_| ());
-    let second = started(&first.storage, |_| ());
-    let epoch = second.tools.journal.epoch();
-    assert!(epoch > 0);
-    let unit = Unit::Range(Head(0));
-    let computed = ready(second.tools.compute(5, unit, None)).unwrap();
-    let UnitLocation::Record { lease, .. } = computed.location else {
-        panic!("{computed:?}");
-    };
-    assert_eq!(lease, epoch * (1 << 32) + (1 << 31) + 5);
-}
-
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
@@ -48,25 +33,21 @@ fn why_an_effect_failed_is_told() {
     assert!(is_told, "{outcome:?}");
 }
 
-/// The coordinator cannot decide what two say of a range: that is why the job ends. What fails
-/// without need is no reason.
+/// Nothing is settled without the referee. Once the job is over, it does not matter how the referee ends.
 #[test]
-fn a_job_ends_for_what_it_needs() {
-    let mut tested = tested(|_| ());
-    let fault = || Some(JobError::Stopped(StopReason::Shutdown));
-    tested.job.on_effect_done(vec![], fault());
-    assert!(tested.job.fault.is_none());
-    let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
-    tested.join(7);
-    tested.complete(7, &[0]);
-    tested.do_effect();
-    tested.revoke(7);
-    tested.job.now = tested.job.now.plus(60_000);
-    tested.job.handle(Event::Tick);
-    let outcome = Err(reason);
-    let computed = Event::Computed { unit, outcome };
-    tested.job.on_effect_done(vec![computed], fault());
-    assert!(tested.job.fault.is_some());
+fn a_job_ends_if_the_referee_cannot_go_on() {
+    for is_over in [false, true] {
+        let mut tested = tested(|_| ());
+        tested.job.on_referee_ended(Ok(()));
+        assert!(tested.job.fault.is_none());
+        if is_over {
+            tested.job.handle(Event::Shutdown);
+        }
+        tested.job.on_referee_ended(Err(WorkerError::Rng));
+        let outcome = tested.job.outcome();
+        let has_failed = matches!(outcome, JobOutcome::Failed(JobError::Referee(_)));
+        assert_eq!(has_failed, !is_over, "{outcome:?}");
+    }
 }
 
 /// Of many reports few are audited at a time, and none of a record that the journal does not have.
@@ -75,19 +56,25 @@ fn audits_are_bounded() {
     let mut tested = complete();
     tested.join(7);
     let worker = WorkerId::only(7);
-    let report = |tested: &mut Tested, records: &[(Head, Digest)]| {
+    let report = |tested: &mut Tested, records: &[(Head, Digest, LeaseId)]| {
         let (responder, mut audit) = oneshot::channel();
         let begun = tested.job.report(worker, records, responder);
         begun.map(|()| audit.try_recv().ok())
     };
-    let other = (Head(1), Digest::of(b"another"));
-    let gone = Audit {
-        lost: vec![other],
-        ..Audit::default()
-    };
-    assert_eq!(report(&mut tested, &[other]), Ok(Some(gone)));
-    assert!(tested.job.effects.is_empty());
-    let records = [(Head(0), placed(0).summary.digest)];
+    // Another content, or the same in another place.
+    let digest = placed(1).summary.digest;
+    for other in [
+        (Head(1), Digest::of(b"another"), LeaseId(1)),
+        (Head(1), digest, LeaseId(2)),
+    ] {
+        let outdated = Audit {
+            outdated: vec![Head(1)],
+            ..Audit::default()
+        };
+        assert_eq!(report(&mut tested, &[other]), Ok(Some(outdated)));
+        assert!(tested.job.effects.is_empty());
+    }
+    let records = [(Head(0), placed(0).summary.digest, LeaseId(1))];
     for _ in 0..AUDITS_MAX {
         assert_eq!(report(&mut tested, &records), Ok(None));
         let audit = tested.job.effects.pop();
@@ -104,6 +91,26 @@ fn audits_are_bounded() {
     let (responder, _) = oneshot::channel();
     let stranger = tested.job.report(WorkerId::only(8), &[], responder);
     assert_eq!(stranger, Err(Refusal::NotJoined));
+}
+
+/// What an audit has found lost may have been computed again during the audit.
+#[test]
+fn an_audit_loses_only_what_is_still_there() {
+    let mut tested = complete();
+    tested.join(7);
+    let row = *tested.tools.journal.ledger().range(Head(0)).unwrap();
+    for (lease, is_done) in [(2, true), (1, false)] {
+        let audit = Audit {
+            lost: vec![(Head(0), RangeRow { lease, ..row })],
+            ..Audit::default()
+        };
+        let (responder, _answer) = oneshot::channel();
+        tested.job.audits += 1;
+        tested.job.on_audited(WorkerId::only(7), audit, responder);
+        tested.write_all();
+        let range = tested.tools.journal.ledger().range(Head(0)).copied();
+        assert_eq!(range.is_some(), is_done);
+    }
 }
 
 /// The status says of a worker how many records it alone cannot read.
@@ -140,15 +147,9 @@ fn ranges_of_a_larger_table_are_withdrawn_too() {
     };
     ready(tested.tools.journal.append(vec![done])).unwrap();
     tested.join(7);
-    let mut other = placed(0);
-    other.summary.digest = Digest::of(b"another");
-    let _verdict = tested.hand_in_ranges(7, vec![other]);
-    // The coordinator finds something else than either.
-    tested.write_all();
+    tested.referee_finds(other(0));
     let ledger = tested.tools.journal.ledger();
-    assert_eq!(ledger.range(beyond), None);
-    let digest = ledger.range(Head(0)).unwrap().digest;
-    assert!(digest != placed(0).summary.digest && digest != other.summary.digest);
+    assert_eq!((ledger.range(Head(0)), ledger.range(beyond)), (None, None));
 }
 
 /// The journal names the finders of each range of a result apart.

@@ -201,7 +201,7 @@ fn parts_of_merged_ranges_go() {
         let mut tested = started(&first.storage, change);
         tested.join(0);
         let task = tested.next_task(0).unwrap();
-        let result = UnitLocation::in_file(Box::new(merged(from - 1)));
+        let result = UnitLocation::in_file(Box::new(merged(from - 1)), false);
         let mut verdict = tested.hand_in(0, task.lease, result);
         tested.rest();
         tested.do_effect();

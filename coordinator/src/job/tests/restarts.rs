@@ -7,12 +7,6 @@ fn is_append(effect: &Effect) -> bool {
 }
 
 impl Tested {
-    /// Lets the time of a lease pass, after which the coordinator does checks itself.
-    fn wait_for_checks(&mut self) {
-        self.job.now = self.job.now.plus(60_000);
-        self.write_all();
-    }
-
     fn finders(&self, head: u64) -> Vec<u32> {
         let ledger = self.tools.journal.ledger();
         let mut found = ledger.done(u64::MAX);
@@ -29,7 +23,7 @@ fn who_is_out_is_so_after_a_restart() {
     first.complete(1, &[0]);
     first.write_all();
 
-    // The next coordinator knows who found what, and dies before it has computed it.
+    // The next coordinator knows who found what, and dies before it is checked.
     let mut second = start(&first.storage);
     second.revoke(1);
     second.rest();
@@ -40,13 +34,11 @@ fn who_is_out_is_so_after_a_restart() {
     let reason = third.job.plan.out_reason(WorkerId::only(1));
     let text = reason.unwrap().to_string();
     assert!(text.contains("taken back the credential"), "{text}");
-    third.wait_for_checks();
-    {
-        let ledger = third.tools.journal.ledger();
-        let (_, row, finders) = ledger.done(1).next().unwrap();
-        assert_ne!(row.digest, placed(0).summary.digest, "the lie is kept");
-        assert_eq!((finders.iter().len(), finders.wanted()), (0, 0));
-    }
+    assert_eq!(third.job.plan.progress().checks_waiting, 1);
+    third.referee_finds(other(0));
+    let ledger = third.tools.journal.ledger();
+    assert_eq!(ledger.range(Head(0)), None, "the lie is kept");
+    drop(ledger);
 
     // Nothing is left to do.
     let fourth = start(&first.storage);
@@ -56,18 +48,14 @@ fn who_is_out_is_so_after_a_restart() {
 }
 
 #[test]
-fn a_range_that_the_coordinator_finds_too_is_final() {
+fn a_range_that_the_referee_finds_too_is_final() {
     let mut tested = tested(|_| {});
     tested.join(1);
-    let right = tested.tools.compute(99, Unit::Range(Head(0)), None);
-    let UnitLocation::Record { placed, .. } = ready(right).unwrap().location else {
-        panic!("a range is none");
-    };
-    tested.hand_in_ranges(1, vec![placed]);
+    tested.complete(1, &[0]);
     tested.write_all();
     assert_eq!(tested.finders(0), [1]);
     tested.revoke(1);
-    tested.wait_for_checks();
+    tested.referee_finds(placed(0));
     assert!(tested.finders(0).is_empty());
     assert_eq!(tested.job.plan.progress().checks_waiting, 0);
 }
@@ -85,12 +73,12 @@ fn a_lost_range_has_to_come_out_the_same_after_a_restart() {
 
     let mut second = started(&first.storage, |_| {});
     second.join(2);
-    let mut other = placed(0);
-    other.summary.digest = Digest::of(b"another");
-    let mut verdict = second.hand_in_ranges(2, vec![other]);
+    let mut verdict = second.hand_in_ranges(2, vec![other(0)]);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted);
     // Neither was right, and who found the lost one is known too.
-    second.write_all();
+    let mut right = placed(0);
+    right.summary.digest = Digest::of(b"a third one");
+    second.referee_finds(right);
     for liar in [1, 2] {
         let reason = second.job.plan.out_reason(WorkerId::only(liar));
         assert!(reason.is_some(), "{liar}");

@@ -105,10 +105,10 @@ fn a_worker_that_leaves_or_gives_back_loses_nothing_for_others() {
     assert_eq!(bench.take(B).unwrap().attempt, 1);
 }
 
-/// Attempts fail, and then the coordinator does it; if it cannot, the job stops.
+/// Attempts fail, and then it is left to the referee; if that fails too, the job stops.
 #[test]
 fn no_range_is_tried_for_ever() {
-    for own in [true, false] {
+    for succeeds in [true, false] {
         let mut bench = Bench::new(settings(), &[A, B]);
         for attempt in 1..=5 {
             let worker = if attempt % 2 == 0 { A } else { B };
@@ -120,18 +120,21 @@ fn no_range_is_tried_for_ever() {
                 failure: Some("no memory".to_owned()),
             });
         }
-        let unit = Unit::Range(Head(0));
-        assert_eq!((bench.take(A), &bench.computing[..]), (None, &[unit][..]));
-        if own {
-            bench.computes(0, 0);
+        assert_eq!(bench.take(A), None);
+        if succeeds {
+            bench.decides(0, 0);
             assert!(bench.is_done(0) && bench.out.is_empty());
         } else {
-            let outcome = Err("no memory here either".to_owned());
-            bench.handle(Event::Computed { unit, outcome });
+            let task = bench.take_as_referee().unwrap();
+            bench.handle(Event::Returned {
+                worker: REFEREE,
+                lease: task.lease,
+                failure: Some("no memory here either".to_owned()),
+            });
             let Phase::Stopped(StopReason::GaveUp { attempts, .. }) = bench.plan.phase() else {
                 panic!("{:?}", bench.plan.phase());
             };
-            assert_eq!(*attempts, 5);
+            assert_eq!(*attempts, 6);
         }
     }
 }
@@ -241,7 +244,7 @@ fn one_that_never_hands_in_holds_up_nobody() {
         bench.wait(20);
         bench.plan.renew(Millis(bench.now), A, &held);
     }
-    assert!(bench.computing.is_empty() && bench.plan.progress().checks_lapsed > 0);
+    assert!(!bench.is_referee_called && bench.plan.progress().checks_lapsed > 0);
     let left = bench.plan.renew(Millis(bench.now), A, &held);
     assert_eq!(left, held, "no lease is of use any more");
 }

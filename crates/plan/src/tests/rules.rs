@@ -26,10 +26,10 @@ fn a_result_counts_at_once_at_one_replica() {
         panic!("{:?}", bench.committed);
     };
     assert_eq!((&finders.workers[..], finders.wanted), (&[A][..], 2));
-    // Others depend on it before it is checked, and the coordinator leaves that to others until all ranges are done.
+    // Others depend on it before it is checked, and the referee does no sampled check.
     assert_eq!(bench.finds(A, 1, 0), Verdict::Accepted);
     bench.wait(1_000);
-    assert!(bench.computing.is_empty());
+    assert!(!bench.is_referee_called);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn one_participant_settles_nothing_alone_at_two_replicas() {
     let mut bench = Bench::new(two_replicas(), &[A]);
     assert_eq!(bench.finds(A, 0, 1), Verdict::Noted);
     bench.wait(1_000_000);
-    assert!(!bench.is_done(0) && bench.computing.is_empty());
+    assert!(!bench.is_done(0) && !bench.is_referee_called);
     let waits_for = bench.plan.waits_for();
     assert!(
         waits_for.is_none_or(|text| text.contains("participants") || text.contains("no worker"))
@@ -127,7 +127,7 @@ fn workers_of_the_only_participant_check_each_other() {
     for worker in [first, second] {
         bench.handle(Event::Left { worker });
     }
-    bench.computes(2, 0);
+    bench.decides(2, 0);
     assert_eq!(bench.out, [Party::Worker(second)]);
 }
 
@@ -223,7 +223,7 @@ fn the_owner_is_checked_less() {
 }
 
 #[test]
-fn results_that_differ_are_decided_by_the_coordinator() {
+fn results_that_differ_are_decided_by_the_referee() {
     for (a, b, truth, out) in [
         (0, 1, 0, vec![B]),
         (1, 0, 0, vec![A]),
@@ -232,9 +232,8 @@ fn results_that_differ_are_decided_by_the_coordinator() {
         let mut bench = Bench::new(two_replicas(), &[A, B, C]);
         assert_eq!(bench.finds(A, 0, a), Verdict::Noted);
         assert_eq!(bench.finds(B, 0, b), Verdict::Noted);
-        assert_eq!(bench.computing, [Unit::Range(Head(0))]);
-        assert_eq!(bench.take(C), None, "the coordinator computes it");
-        bench.computes(0, truth);
+        assert_eq!(bench.take(C), None, "it is left to the referee");
+        bench.decides(0, truth);
         let out: Vec<Party> = out
             .iter()
             .map(|worker| Party::Participant(worker.participant))
@@ -253,15 +252,21 @@ fn a_range_that_is_wrong_goes_with_all_that_follows_from_it() {
     bench.finds(C, 2, 0);
     let (lease, _) = bench.heads(A).unwrap();
     assert_eq!(bench.finds(B, 0, 0), Verdict::Noted);
-    bench.computes(0, 0);
+    bench.decides(0, 0);
     assert_eq!(bench.out, [Party::Participant(A.participant)]);
     assert_eq!(bench.withdrawn, [0, 1, 2].map(Head));
-    assert!(bench.is_done(0), "the coordinator's is written");
-    assert!(!bench.is_done(1) && !bench.is_done(2));
+    assert!((0..3).all(|head| !bench.is_done(head)));
     // All that was begun before is of no use, and nobody is out for it.
     assert!(!bench.plan.holds(A, lease));
+    // What the referee has found is known, and any worker may compute it again.
+    let (lease, heads) = bench.heads(C).unwrap();
+    assert_eq!(heads, [0]);
+    assert_eq!(bench.returns(C, lease, range(0, 2)), Verdict::Noted);
+    bench.decides(0, 0);
+    assert!(bench.is_done(0), "the referee has stored it");
+    let out = [A, C].map(|worker| Party::Participant(worker.participant));
+    assert_eq!(bench.out, out);
     assert_eq!(bench.heads(B).unwrap().1, [1]);
-    assert_eq!(bench.out.len(), 1);
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn what_one_that_is_out_alone_found_is_checked() {
         bench.is_done(0) && bench.is_done(2),
         "nothing waits for a check"
     );
-    // By others, or by the coordinator when nobody takes it for the time of a lease.
+    // By others, or by the referee when nobody takes it for the time of a lease.
     let mut checked = Vec::new();
     while let Some((lease, heads)) = bench.heads(B) {
         if !bench.is_done(heads[0]) {
@@ -292,11 +297,11 @@ fn what_one_that_is_out_alone_found_is_checked() {
     }
     bench.now += 99;
     bench.handle(Event::Tick);
-    assert!(bench.computing.is_empty());
+    assert!(!bench.is_referee_called);
     bench.wait(1);
     let mut left = [0, 2].into_iter().filter(|head| !checked.contains(head));
     let lowest = left.next().map(|head| Unit::Range(Head(head)));
-    assert_eq!(bench.computing, lowest.into_iter().collect::<Vec<_>>());
+    assert_eq!(bench.for_referee(), lowest);
 }
 
 #[test]
@@ -337,7 +342,7 @@ fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     // Something else is a dispute with whoever found it first.
     lose(&mut bench, 0);
     assert_eq!(bench.finds(B, 0, 1), Verdict::Noted);
-    bench.computes(0, 0);
+    bench.decides(0, 0);
     assert_eq!(bench.out, [Party::Participant(B.participant)]);
 }
 
@@ -378,42 +383,127 @@ fn shards_from_before_have_only_finders_that_are_trusted() {
     assert_eq!(bench.plan.units.found_by(Unit::Shard(0)), [B]);
 }
 
-/// Workers may store records that are none, but the coordinator does not.
+/// Workers may store records that are none, but the referee does not.
 #[test]
-fn what_is_lost_again_and_again_is_computed_by_the_coordinator() {
+fn what_is_lost_again_and_again_is_left_to_the_referee() {
     let mut bench = Bench::new(settings(), &[A]);
     let lose = |bench: &mut Bench| bench.loses(0, 0);
     bench.finds(A, 0, 0);
     for _ in 0..bench.plan.settings.failures_max {
         lose(&mut bench);
-        assert!(bench.computing.is_empty());
+        assert!(!bench.is_referee_called);
         bench.finds(A, 0, 0);
     }
     lose(&mut bench);
     assert_eq!(bench.take(A), None);
-    bench.computes(0, 0);
+    bench.decides(0, 0);
     assert!(bench.is_done(0));
     lose(&mut bench);
     let phase = bench.plan.phase();
     assert!(matches!(phase, Phase::Stopped(StopReason::Lost { .. })));
 }
 
-/// A unit that the coordinator cannot compute for want of a record is tried again when that is there.
+/// A task of the referee for which a record is missing is begun again when that is there.
 #[test]
 fn a_record_that_is_lost_meanwhile_stops_no_job() {
     let mut bench = Bench::new(settings(), &[A, B]);
     bench.finds(A, 0, 0);
     bench.finds(A, 1, 0);
     bench.finds(B, 1, 1);
+    let task = bench.take_as_referee().unwrap();
     bench.loses(0, 0);
+    assert_eq!(bench.for_referee(), None, "it lacks a source");
+    bench.handle(Event::Returned {
+        worker: REFEREE,
+        lease: task.lease,
+        failure: Some("a record is lost".to_owned()),
+    });
     bench.finds(A, 0, 0);
-    let (unit, outcome) = (Unit::Range(Head(1)), Err("a record is lost".to_owned()));
-    assert_eq!(std::mem::take(&mut bench.computing), [unit]);
-    bench.handle(Event::Computed { unit, outcome });
-    assert_eq!(bench.computing, [unit]);
+    bench.decides(1, 0);
+    assert_eq!(bench.out, [Party::Participant(B.participant)]);
 }
 
-/// A sampled check waits for nobody, and the coordinator does none.
+/// A shard whose file has other words than its finder reported is merged again by the referee.
+#[test]
+fn a_forged_shard_puts_its_finder_out() {
+    for (is_forged, wrong) in [(true, A), (false, B)] {
+        let mut bench = all_found();
+        let shard = bench.take(A).unwrap();
+        bench.merges(A, &shard);
+        let unit = Unit::Shard(0);
+        let lease = bench.plan.pretend_leased(B, &[unit]);
+        let said = bench.completes(B, lease, shard_of(0, true));
+        assert_eq!(said, Verdict::Noted);
+        let check = bench.take_as_referee().unwrap();
+        assert!(matches!(check.work, Work::Merge { is_check: true, .. }));
+        bench.completes(REFEREE, check.lease, shard_of(0, is_forged));
+        assert_eq!(bench.out, [Party::Participant(wrong.participant)]);
+        assert_eq!(bench.plan.units.is_done(unit), !is_forged);
+        if is_forged {
+            // The ranges that the forger found are checked first.
+            while let Some(check) = bench.take(B) {
+                bench.does(B, &check);
+            }
+            let merge = bench.take_as_referee().unwrap();
+            assert!(matches!(
+                merge.work,
+                Work::Merge {
+                    is_check: false,
+                    ..
+                }
+            ));
+            bench.merges(REFEREE, &merge);
+            assert!(bench.plan.units.is_done(unit));
+        }
+    }
+}
+
+/// A shard that nobody can check is merged again by the referee.
+#[test]
+fn a_shard_whose_checks_fail_is_merged_again() {
+    let settings = Settings {
+        newcomer_ranges: 0,
+        ..all_checked()
+    };
+    let mut bench = all_found_by(A, B, settings);
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    for _ in 0..bench.plan.settings.failures_max {
+        let lease = bench.plan.pretend_leased(B, &[Unit::Shard(0)]);
+        bench.handle(Event::Returned {
+            worker: B,
+            lease,
+            failure: Some("shard-00000.bin cannot be read".to_owned()),
+        });
+    }
+    let merge = bench.take_as_referee().unwrap();
+    assert!(matches!(
+        merge.work,
+        Work::Merge {
+            is_check: false,
+            ..
+        }
+    ));
+    bench.merges(REFEREE, &merge);
+    assert!(bench.plan.units.are_shards_complete() && bench.out.is_empty());
+}
+
+/// The referee is no worker of the job: nobody waits for it, and it finds nothing that others could.
+#[test]
+fn the_referee_gets_only_what_is_left_to_it() {
+    let mut bench = Bench::new(all_checked(), &[A, B]);
+    bench.finds(A, 0, 0);
+    bench.join(REFEREE);
+    assert_eq!(bench.take(REFEREE), None);
+    assert_eq!(bench.plan.progress().workers, 2);
+    assert_eq!(bench.plan.workers().count(), 2);
+    for worker in [A, B] {
+        bench.handle(Event::Left { worker });
+    }
+    assert_eq!(bench.plan.waits_for().as_deref(), Some(NO_WORKER));
+}
+
+/// A sampled check waits for nobody, and the referee does none.
 #[test]
 fn sampled_checks_lapse_at_the_end() {
     let mut bench = all_found();
@@ -426,7 +516,7 @@ fn sampled_checks_lapse_at_the_end() {
     assert_eq!(checks(&bench), (0, 16));
     let shard = bench.take(A).unwrap();
     bench.merges(A, &shard);
-    assert_eq!((bench.publications, bench.computing.len()), (1, 0));
+    assert_eq!((bench.publications, bench.is_referee_called), (1, false));
 }
 
 /// As long as some is done, the others are waited for.
@@ -445,7 +535,7 @@ fn a_check_that_is_done_gives_the_others_time() {
     bench.wait(100);
     let progress = bench.plan.progress();
     assert_eq!((progress.checks_waiting, progress.checks_lapsed), (0, 15));
-    assert_eq!((bench.publications, bench.computing.len()), (1, 0));
+    assert_eq!((bench.publications, bench.is_referee_called), (1, false));
 }
 
 /// Where only as many parties were ever there as have to find the same, nothing could be checked.
@@ -557,15 +647,17 @@ fn no_shard_is_merged_while_a_range_owes_a_check() {
     assert!(matches!(shard.work, Work::Merge { .. }));
 }
 
-/// The coordinator takes a few checks at a time, and leaves the others to workers.
+/// The referee takes one check at a time, and leaves the others to workers.
 #[test]
 fn workers_go_on_with_checks_that_are_due() {
     let mut bench = all_found();
     let participant = A.participant;
     bench.handle(Event::Revoked { participant });
     bench.wait(100);
-    assert_eq!(bench.computing, [Unit::Range(Head(0))]);
-    assert!(bench.heads(B).is_some());
+    assert_eq!(bench.for_referee(), Some(Unit::Range(Head(0))));
+    assert!(bench.take_as_referee().is_some());
+    let others = std::iter::from_fn(|| bench.heads(B)).count();
+    assert_eq!(others, 15);
 }
 
 #[test]
@@ -573,11 +665,11 @@ fn no_shard_is_merged_while_a_range_is_disputed() {
     let mut bench = all_found();
     assert_eq!(bench.finds(B, 3, 1), Verdict::Noted);
     assert_eq!(bench.take(A), None);
-    bench.computes(3, 0);
+    bench.decides(3, 0);
     assert!(matches!(bench.take(A).unwrap().work, Work::Merge { .. }));
 }
 
-/// A right result that comes before the coordinator has decided saves no liar.
+/// A right result that comes before the referee has decided saves no liar.
 #[test]
 fn a_dispute_outlives_a_check() {
     for (first, second, wrong) in [(0, 1, B), (1, 0, A)] {
@@ -587,29 +679,29 @@ fn a_dispute_outlives_a_check() {
         // The unit has as many finders as it should have.
         assert_eq!(bench.finds(C, 0, first), Verdict::Accepted);
         assert_eq!(bench.finders(0), [A, C]);
-        bench.computes(0, 0);
+        bench.decides(0, 0);
         assert!(bench.out.contains(&Party::Participant(wrong.participant)));
         assert_eq!(bench.out.len(), if first == 0 { 1 } else { 2 });
     }
 }
 
-/// A computation that the coordinator began from a range that was wrong is of no use, also if it is asked for the same
-/// again.
+/// What the referee began from a range that was wrong is of no use, also if it gets the same again.
 #[test]
 fn what_follows_from_a_wrong_range_decides_nothing() {
     let mut bench = Bench::new(all_checked(), &[A, B, C]);
     bench.finds(A, 0, 1);
     bench.finds(B, 1, 1);
     bench.finds(C, 1, 2);
-    assert_eq!(bench.computing, [Unit::Range(Head(1))]);
+    let void = bench.take_as_referee().unwrap();
     bench.finds(B, 0, 0);
-    bench.computes(0, 0);
+    bench.decides(0, 0);
     assert_eq!(bench.withdrawn, [0, 1].map(Head));
+    assert_eq!(bench.finds(B, 0, 0), Verdict::Accepted);
     assert_eq!(bench.finds(B, 1, 0), Verdict::Accepted);
     assert_eq!(bench.finds(C, 1, 3), Verdict::Noted);
-    bench.computes(1, 3);
+    bench.returns(REFEREE, void.lease, range(1, 3));
     assert_eq!(bench.out, [Party::Participant(A.participant)]);
-    bench.computes(1, 0);
+    bench.decides(1, 0);
     let wrong = [A, C].map(|worker| Party::Participant(worker.participant));
     assert_eq!(bench.out, wrong);
 }
@@ -628,11 +720,11 @@ fn no_dispute_is_forgotten() {
     assert_eq!(bench.finds(C, 4, 0), Verdict::Noted);
     let participant = B.participant;
     bench.handle(Event::Revoked { participant });
-    bench.computes(4, 0);
+    bench.decides(3, 0);
+    assert!(bench.finders(3).is_empty(), "the referee has decided");
+    bench.decides(4, 0);
     assert_eq!(bench.withdrawn, [Head(4)]);
     assert!(bench.is_done(3));
-    bench.computes(3, 0);
-    assert!(bench.finders(3).is_empty(), "the coordinator has decided");
 }
 
 /// Nor does one wait for a participant that only holds it.
@@ -650,14 +742,14 @@ fn no_check_waits_for_one_that_does_nothing() {
         let held: Vec<LeaseId> = std::iter::from_fn(|| bench.take(B))
             .map(|task| task.lease)
             .collect();
-        assert!(held.len() > 10 && bench.computing.is_empty());
+        assert!(held.len() > 10 && !bench.is_referee_called);
         for _ in 0..3 {
             bench.wait(50);
             bench.plan.renew(Millis(bench.now), B, &held);
         }
-        assert_eq!(bench.computing.is_empty(), !is_owed);
-        while let Some(&Unit::Range(head)) = bench.computing.first() {
-            bench.computes(head.0, 0);
+        assert_eq!(bench.is_referee_called, is_owed);
+        while let Some(check) = bench.take_as_referee() {
+            bench.does(REFEREE, &check);
         }
         bench.wait(99);
         bench.plan.renew(Millis(bench.now), B, &held);

@@ -2,8 +2,8 @@
 //!
 //! All chance follows from a seed. The content of a range follows from the contents of its sources, so a lie is passed
 //! on to all that depend on it. Whatever happens, the job ends with the right table; nobody honest is put out; whoever
-//! said something else than the coordinator decides is; the coordinator does no sampled check; what was acknowledged is
-//! durable; and with two replicas no lie of one participant is ever committed.
+//! said something else than the referee decides is; the referee does no sampled check; what was acknowledged is durable;
+//! and with two replicas no lie of one participant is ever committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,12 +12,13 @@ use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use chomp_testing::trials;
 
-use crate::checks::{Cause, Debt};
+use crate::checks::Debt;
 use crate::*;
 
 const BITS: u32 = 16;
 const RANGES: u64 = 16;
 const LIAR: u32 = 3;
+const REFEREE: WorkerId = WorkerId::new(ParticipantId::REFEREE.0, 0);
 
 /// How often what was seen.
 type Seen = BTreeMap<&'static str, u64>;
@@ -33,7 +34,7 @@ impl PlanTypes for Handles {
 
 type Action = crate::Action<Handles>;
 
-/// An object that a worker or the coordinator put into the store.
+/// An object that a worker put into the store.
 #[derive(Clone, Debug)]
 struct Stored {
     range: Option<RangeSummary>,
@@ -165,7 +166,7 @@ struct World {
     now: u64,
     epoch: u64,
     writes: VecDeque<Write<Stored>>,
-    computing: Vec<(Unit, Option<u64>)>,
+    is_referee_called: bool,
     publishing: bool,
     doing: Vec<Doing>,
     requests: BTreeMap<u64, WorkerId>,
@@ -221,7 +222,7 @@ impl World {
             now: 0,
             epoch: 0,
             writes: VecDeque::new(),
-            computing: Vec::new(),
+            is_referee_called: false,
             publishing: false,
             doing: Vec::new(),
             requests: BTreeMap::new(),
@@ -264,13 +265,9 @@ impl World {
                     self.watch(&write);
                     self.writes.push_back(write);
                 }
-                Action::Compute { unit } => {
-                    let is_sampled = self.plan.debt(unit) == Some(Debt::Sampled)
-                        && self.plan.units.cause(unit) == Some(&Cause::Unchecked);
-                    assert!(!is_sampled, "the coordinator does a sampled check");
-                    let content = self.content(unit);
-                    self.computing.push((unit, content));
-                    self.see("computed by the coordinator");
+                Action::CallReferee => {
+                    assert!(!self.is_referee_called, "called once");
+                    self.is_referee_called = true;
                 }
                 Action::Publish => {
                     assert!(self.writes.is_empty() || !self.publishing);
@@ -295,7 +292,14 @@ impl World {
             task.work,
             Work::Evaluate { is_check: true, .. } | Work::Merge { is_check: true, .. }
         );
-        if is_check {
+        if worker.is_referee() {
+            for &unit in &units {
+                let is_owed = self.plan.debt(unit) == Some(Debt::Owed);
+                let is_its = is_owed || self.plan.is_left_to_referee(unit);
+                assert!(is_its, "the referee does a sampled check");
+            }
+            self.see("tasks of the referee");
+        } else if is_check {
             self.see("checks");
         }
         let content = |&unit: &Unit| (unit, self.content(unit).expect("its sources are durable"));
@@ -407,52 +411,6 @@ impl World {
         }
     }
 
-    fn compute(&mut self) {
-        let Some(at) = self.rng.index(self.computing.len()) else {
-            return;
-        };
-        let (unit, content) = self.computing.swap_remove(at);
-        let is_wanted = self.plan.units.cause(unit).is_some();
-        let outcome = match content {
-            None => Err("a source is missing".to_owned()),
-            Some(content) => {
-                let is_forged = match unit {
-                    Unit::Shard(number) => {
-                        let before = self.ledger.shards.get(&number);
-                        before.is_some_and(|(shard, _)| shard.is_forged)
-                    }
-                    Unit::Range(_) => false,
-                };
-                let of_range = match unit {
-                    Unit::Range(head) => Some(range(head, content)),
-                    Unit::Shard(_) => None,
-                };
-                Ok(Computed {
-                    range: of_range,
-                    digest: digest(content),
-                    is_forged,
-                    location: Stored {
-                        range: of_range,
-                        digest: digest(content),
-                        is_forged: false,
-                    },
-                })
-            }
-        };
-        self.handle(Event::Computed { unit, outcome });
-        let is_decided = is_wanted && self.plan.units.cause(unit).is_none();
-        if let Some(content) = content.filter(|_| is_decided) {
-            for (worker, said) in self.said.remove(&unit).into_iter().flatten() {
-                let is_out = self.plan.out_reason(worker).is_some();
-                assert!(
-                    is_out || said == content,
-                    "{worker:?} has lied about {unit}"
-                );
-            }
-            self.see("decided");
-        }
-    }
-
     /// Ends the publication, with a look at what is in the table.
     fn publish(&mut self) {
         if !std::mem::take(&mut self.publishing) {
@@ -470,8 +428,8 @@ impl World {
         let shards: Vec<u32> = lost.map(|(&number, _)| number).collect();
         let publication = if let Some(head) = wrong {
             self.see("publications that found a lie");
-            let reason = String::new();
-            PublishOutcome::Wrong { head, reason }
+            let (heads, reason) = (vec![Head(self.rng.below(RANGES)), head], String::new());
+            PublishOutcome::Wrong { heads, reason }
         } else if !shards.is_empty() {
             self.see("publications that found a shard");
             PublishOutcome::MergeAgain { shards }
@@ -486,6 +444,9 @@ impl World {
     }
 
     fn some_worker(&mut self) -> WorkerId {
+        if self.is_referee_called && self.rng.once_in(6) {
+            return REFEREE;
+        }
         let participant = self.rng.below(4);
         let number = self.rng.below(2);
         WorkerId::new(u32::try_from(participant).expect("small"), number)
@@ -514,33 +475,29 @@ impl World {
 
     fn complete(&mut self, mut doing: Doing) {
         let is_liar = self.lies && doing.worker.participant.0 == LIAR;
-        let mut is_forged = false;
+        // The file that a worker puts, and what it says of a file that it checks.
+        let (mut puts_forged, mut says_forged) = (false, false);
         if let Work::Merge {
             shard,
             is_check: true,
             ..
         } = doing.task.work
-            && !is_liar
-            && self
-                .ledger
-                .shards
-                .get(&shard)
-                .is_some_and(|(shard, _)| shard.is_forged)
         {
-            self.see("forged files");
-            return self.handle(Event::Returned {
-                worker: doing.worker,
-                lease: doing.task.lease,
-                failure: Some("the file has other words".to_owned()),
-            });
+            let known = self.ledger.shards.get(&shard);
+            says_forged = known.is_some_and(|(shard, _)| shard.is_forged);
+            if says_forged {
+                self.see("forged files");
+            }
         }
         if is_liar {
             for (unit, content) in &mut doing.contents {
-                if self.rng.once_in(4) {
-                    is_forged = matches!(unit, Unit::Shard(_)) && self.rng.once_in(2);
-                    if !is_forged {
-                        *content = mix(*content);
-                    }
+                if !self.rng.once_in(4) {
+                    continue;
+                }
+                match (unit, self.rng.once_in(2)) {
+                    (Unit::Shard(_), true) => puts_forged = true,
+                    (Unit::Shard(_), false) if self.rng.once_in(2) => says_forged = !says_forged,
+                    _ => *content = mix(*content),
                 }
             }
         }
@@ -550,14 +507,24 @@ impl World {
         self.next_reply += 1;
         let responder = self.next_reply;
         self.replies.insert(responder, doing.contents.clone());
+        // Whether a file is forged counts as part of the content, where there is one.
+        let said_of = |plan: &Plan<Handles>, unit, content: u64| match unit {
+            Unit::Shard(_) if says_forged && plan.units.is_done(unit) => !content,
+            _ => content,
+        };
+        let mut decided = Vec::new();
         if self.plan.holds(doing.worker, doing.task.lease) {
             for &(unit, content) in &doing.contents {
-                let known = self
-                    .plan
-                    .units
-                    .content(unit)
-                    .map(|known| number(known.digest));
-                if known != Some(content) {
+                let content = said_of(&self.plan, unit, content);
+                let leases = self.plan.units.leases(unit);
+                if doing.worker.is_referee() {
+                    if leases.contains(&(doing.task.lease, REFEREE)) {
+                        decided.push((unit, content));
+                    }
+                    continue;
+                }
+                let known = self.plan.units.content(unit);
+                if known.map(|known| number(known.digest)) != Some(content) {
                     let said = self.said.entry(unit).or_default();
                     said.push((doing.worker, content));
                 }
@@ -566,10 +533,15 @@ impl World {
         let stored = |range: Option<RangeSummary>, content| Stored {
             range,
             digest: digest(content),
-            is_forged,
+            is_forged: puts_forged,
         };
         let result = if let (Unit::Shard(number), content) = doing.contents[0] {
-            TaskResult::Shard(number, digest(content), stored(None, content))
+            TaskResult::Shard {
+                number,
+                digest: digest(content),
+                is_forged: says_forged,
+                location: stored(None, content),
+            }
         } else {
             let ranges = doing.contents.iter().map(|&(unit, content)| {
                 let Unit::Range(head) = unit else {
@@ -586,6 +558,16 @@ impl World {
             result,
             responder,
         });
+        for (unit, content) in decided {
+            for (worker, said) in self.said.remove(&unit).into_iter().flatten() {
+                let is_out = self.plan.out_reason(worker).is_some();
+                assert!(
+                    is_out || said == content,
+                    "{worker:?} has lied about {unit}"
+                );
+            }
+            self.see("decided");
+        }
     }
 
     /// Some records are lost at once.
@@ -616,7 +598,7 @@ impl World {
             self.ledger.apply(&write);
         }
         self.writes.clear();
-        self.computing.clear();
+        self.is_referee_called = false;
         self.publishing = false;
         self.requests.clear();
         self.replies.clear();
@@ -689,7 +671,8 @@ impl World {
             15 => {
                 if let Some(at) = self.rng.index(self.doing.len()) {
                     let Doing { worker, task, .. } = self.doing.swap_remove(at);
-                    let failure = self.rng.once_in(2).then(|| "no memory".to_owned());
+                    let may_fail = !worker.is_referee() && self.rng.once_in(2);
+                    let failure = may_fail.then(|| "no memory".to_owned());
                     self.handle(Event::Returned {
                         worker,
                         lease: task.lease,
@@ -698,8 +681,7 @@ impl World {
                 }
             }
             16 | 17 => self.write(),
-            18 => self.compute(),
-            19 => {
+            18 | 19 => {
                 let ms = self.rng.below(60);
                 self.tick(ms);
             }
@@ -731,6 +713,7 @@ impl World {
     fn calm_down(&mut self) {
         self.doing.clear();
         let workers = [0, 4, 5].map(|participant| WorkerId::new(participant, 7));
+        let referee = [REFEREE];
         for round in 0.. {
             assert!(
                 round < 4000,
@@ -741,6 +724,8 @@ impl World {
             if *self.plan.phase() == Phase::Finished {
                 break;
             }
+            let referee = referee.iter().filter(|_| self.is_referee_called);
+            let workers: Vec<WorkerId> = workers.iter().chain(referee).copied().collect();
             for worker in workers {
                 if !self.plan.is_present(worker) {
                     self.join(worker);
@@ -755,7 +740,6 @@ impl World {
                 self.complete(doing);
             }
             self.write();
-            self.compute();
             self.publish();
             self.tick(if self.doing.is_empty() { 7 } else { 0 });
         }

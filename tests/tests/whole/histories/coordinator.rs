@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::{JobError, JobOutcome};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::{SimulatedCoordinator, StartError};
 use chomp_plan::{Phase, Settings};
 use chomp_store::{Ledger, StoreError};
+use chomp_worker::WorkerError;
 use http::{HeaderMap, Method};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -236,10 +236,9 @@ impl Coordinator {
         };
         match self.node.runtime().block_on(running.stop()) {
             JobOutcome::Finished(_) => Ended::Finished,
+            JobOutcome::Failed(JobError::Referee(WorkerError::Store(_))) => Ended::Unstored,
             JobOutcome::Failed(
-                JobError::Store(error)
-                | JobError::Publish(PublishError::Store(error))
-                | JobError::Arbiter(ArbiterError::Store(error)),
+                JobError::Store(error) | JobError::Publish(PublishError::Store(error)),
             ) => match error {
                 StoreError::Fenced { .. } => Ended::Fenced,
                 StoreError::Storage(_) => Ended::Unstored,
