@@ -13,7 +13,7 @@ use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_download::{Reach, ServerPatience};
 use chomp_plan::Phase;
-use chomp_store::REPLICAS_MAX;
+use chomp_plan::REPLICAS_MAX;
 use chomp_store::location::StoreLocation;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;

@@ -174,7 +174,7 @@ fn merge_again(shards: Vec<u32>, reason: &str) -> PublishResult {
 fn found_by_one(tools: &Tools) -> Vec<u32> {
     let ledger = tools.journal.ledger();
     let found = ledger.shards(tools.bits);
-    let of_one = found.filter(|(_, finders)| finders.participants() == 1);
+    let of_one = found.filter(|(_, finders)| finders.participants().count() == 1);
     of_one.map(|(summary, _)| summary.number).collect()
 }
 

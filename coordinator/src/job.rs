@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use chomp_access::Participants;
 use chomp_plan::{
-    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
-    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
+    JobProgress, LeaseAnswer, LeaseId, Millis, Phase, PublishOutcome, StopReason, TaskResult, Unit,
+    Verdict, Work, WorkerId, Write, WriteId, counted,
 };
 use chomp_store::{RangeRow, ShardSummary, StoreError};
 use chomp_table::format::describe;
@@ -334,12 +334,8 @@ impl Job {
                 name,
                 reason,
             } => {
-                let participant = match party {
-                    Party::Participant(participant) => *participant,
-                    Party::Worker(worker) => worker.participant,
-                };
                 let participants = self.participants.borrow();
-                let of = participants.get(participant.0);
+                let of = participants.get(party.participant().0);
                 let of = of.map_or_else(String::new, |of| format!(" (participant {})", of.name));
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
             }

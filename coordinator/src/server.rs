@@ -16,13 +16,11 @@ use axum::routing::{MethodRouter, any_service};
 use axum::{Extension, Router};
 use chomp_access::participants::OWNER_NUMBER;
 use chomp_access::{Participants, Secrets};
-use chomp_plan::{
-    JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason, WorkerId,
-};
+use chomp_plan::{JobProgress, ParticipantId, Past, Phase, PlanError, Settings, StopReason};
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Listener, Permits, Server};
 use chomp_serve::{Site, StatusSource};
-use chomp_store::{Finder, FinderParty, Finders, Journal, RangeRow, Storage, StoreError};
+use chomp_store::{Finders, Journal, RangeRow, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
@@ -317,28 +315,19 @@ pub(crate) fn begin(
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
     let heads = settings.range_bits.head_count(settings.bits);
-    let worker = |finder: Finder| WorkerId::new(finder.participant, finder.worker);
-    let found = |finders: &Finders| chomp_plan::UnitFinders {
-        workers: finders.iter().map(worker).collect(),
-        wanted: finders.wanted(),
-    };
     let range = |(head, row, finders): (chomp_table::Head, &RangeRow, &Finders)| {
-        (row.summary(head), found(finders))
-    };
-    let party = |party: FinderParty| match party.worker {
-        None => Party::Participant(ParticipantId(party.participant)),
-        Some(worker) => Party::Worker(WorkerId::new(party.participant, worker)),
+        (row.summary(head), finders.clone())
     };
     let shards = ledger.shards(settings.bits);
     let past = Past {
         ranges: ledger.done(heads).map(range).collect(),
         lost: ledger.lost(heads).map(range).collect(),
         shards: shards
-            .map(|(summary, finders)| (summary.number, summary.words_digest(), found(finders)))
+            .map(|(summary, finders)| (summary.number, summary.words_digest(), finders.clone()))
             .collect(),
         out: ledger
             .out()
-            .map(|(out, reason)| (party(out), reason.to_owned()))
+            .map(|(party, reason)| (party, reason.to_owned()))
             .collect(),
     };
     drop(ledger);

@@ -8,8 +8,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::mem::take;
 
-use chomp_plan::{FoundUnit, Millis, Party, Phase, Unit, WorkerId, Write};
-use chomp_store::{Entry, Finder, FinderParty, Finders, PartName, PlacedRange};
+use chomp_plan::{FoundUnit, Millis, Phase, Unit, Write};
+use chomp_store::{Entry, PartName, PlacedRange};
 
 use super::Job;
 use crate::effects::{Effect, SegmentContent};
@@ -161,10 +161,7 @@ impl Job {
                     entries.extend(self.done(group));
                 }
             }
-            Write::Confirm {
-                units,
-                finders: found_by,
-            } => {
+            Write::Confirm { units, finders } => {
                 let (mut heads, mut shards) = (Vec::new(), Vec::new());
                 for unit in units {
                     match unit {
@@ -173,7 +170,7 @@ impl Job {
                     }
                 }
                 entries.push(Entry::Confirmed {
-                    finders: finders(&found_by),
+                    finders,
                     heads,
                     shards: (bits, shards),
                 });
@@ -185,16 +182,6 @@ impl Job {
             }
             Write::Lose { head } => entries.push(Entry::Lost { heads: vec![head] }),
             Write::Out { party, reason, .. } => {
-                let party = match party {
-                    Party::Participant(participant) => FinderParty {
-                        participant: participant.0,
-                        worker: None,
-                    },
-                    Party::Worker(worker) => FinderParty {
-                        participant: worker.participant.0,
-                        worker: Some(worker.number),
-                    },
-                };
                 let reason = reason.to_string();
                 entries.push(Entry::Out { party, reason });
             }
@@ -204,11 +191,9 @@ impl Job {
     /// The entry for units of one part with the same finders, or for a shard.
     fn done(&self, units: &[FoundUnit<UnitLocation>]) -> Option<Entry> {
         let FoundUnit {
-            finders: found_by,
-            location,
-            ..
+            finders, location, ..
         } = units.first()?;
-        let finders = finders(found_by);
+        let finders = finders.clone();
         let lease = match location {
             UnitLocation::Record { lease, .. } => *lease,
             UnitLocation::Shard(summary) => {
@@ -232,12 +217,4 @@ impl Job {
             ranges,
         })
     }
-}
-
-fn finders(found_by: &chomp_plan::UnitFinders) -> Finders {
-    let finder = |worker: &WorkerId| Finder {
-        participant: worker.participant.0,
-        worker: worker.number,
-    };
-    Finders::new(found_by.wanted, found_by.workers.iter().map(finder))
 }

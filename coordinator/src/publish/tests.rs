@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use chomp_plan::{Plan, PublishOutcome, Settings};
+use chomp_plan::{Plan, PublishOutcome, Settings, WorkerId};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
-use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RangeRow};
+use chomp_store::{Entry, FaultKind, Finders, Key, RangeRow};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -319,13 +319,7 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
         let mut merged = tested.shards[1].clone();
         change(&mut merged);
         let entry = Entry::Shard {
-            finders: Finders::new(
-                1,
-                finders.iter().map(|&participant| Finder {
-                    participant,
-                    worker: 7,
-                }),
-            ),
+            finders: Finders::new(1, finders.iter().map(|&of| WorkerId::new(of, 7))),
             bits: BITS,
             summary: merged,
         };

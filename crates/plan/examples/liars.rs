@@ -118,13 +118,19 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                 } => doing.push((worker, task)),
                 Action::Write(Write::Commit { write, units }) => {
                     for committed in units {
-                        done += u64::from(matches!(committed.unit, Unit::Range(_)));
-                        lies.insert(committed.unit, committed.location);
+                        let before = lies.insert(committed.unit, committed.location);
+                        let is_range = matches!(committed.unit, Unit::Range(_));
+                        done += u64::from(is_range && before.is_none());
                     }
                     let outcome = Ok(());
                     events.push(Event::Written { write, outcome });
                 }
-                Action::Write(Write::Withdraw { heads }) => done -= heads.len() as u64,
+                Action::Write(Write::Withdraw { heads }) => {
+                    for head in heads {
+                        let was_done = lies.remove(&Unit::Range(head)).is_some();
+                        done -= u64::from(was_done);
+                    }
+                }
                 Action::Write(Write::Out { .. }) => outcome.found_after = Some(delivered),
                 Action::CallReferee => {
                     let worker = WorkerId::new(ParticipantId::REFEREE.0, 0);

@@ -118,10 +118,10 @@ impl<T: PlanTypes> Plan<T> {
 
     pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
         let finders = self.units.finders(unit);
-        if finders.participant_count() < finders.wanted.min(self.settings.replicas) as usize {
+        if finders.participants().count() < finders.wanted().min(self.settings.replicas) as usize {
             Some(Debt::Owed)
         } else {
-            (finders.workers.len() < finders.wanted as usize).then_some(Debt::Sampled)
+            (finders.workers().len() < finders.wanted() as usize).then_some(Debt::Sampled)
         }
     }
 
@@ -281,7 +281,7 @@ impl<T: PlanTypes> Plan<T> {
         }));
         self.units.remove_finder(party);
         for (.., finders) in &mut self.ending.shards_before {
-            finders.workers.retain(|&finder| !party.includes(finder));
+            *finders = finders.without(party).unwrap_or_else(|| finders.clone());
         }
         for worker in self.workers.of(party) {
             self.on_left(worker);

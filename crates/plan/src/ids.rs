@@ -81,6 +81,14 @@ pub enum Party {
 }
 
 impl Party {
+    /// The participant, or that of the worker.
+    pub fn participant(self) -> ParticipantId {
+        match self {
+            Party::Participant(participant) => participant,
+            Party::Worker(worker) => worker.participant,
+        }
+    }
+
     /// Whether a worker belongs to it.
     pub fn includes(self, worker: WorkerId) -> bool {
         match self {

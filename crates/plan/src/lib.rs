@@ -7,7 +7,7 @@
 //!
 //! | modules | what they have |
 //! |---|---|
-//! | `messages`, `ids`, `reasons`, `settings` | events and actions |
+//! | `messages`, `ids`, `finders`, `reasons`, `settings` | events and actions |
 //! | `units`, `ranges` | the table of units: all that is known of each, and done about it |
 //! | `queue`, `regions`, `offers` | which unit is offered to which workers |
 //! | `workers`, `requests`, `leases` | which worker waits for a task or has one, and for how long |
@@ -68,6 +68,7 @@
 //! requests there are. Exceptions are rare: a record that is lost, a party that is out, a range that was wrong.
 
 mod checks;
+mod finders;
 pub mod forecast;
 mod ids;
 mod leases;
@@ -93,6 +94,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use finders::{Finders, REPLICAS_MAX};
 pub use ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 pub use messages::{
     Action, Event, FoundUnit, JobProgress, LeaseAnswer, PlanTypes, PublishOutcome, Task,
@@ -101,7 +103,6 @@ pub use messages::{
 pub use past::Past;
 pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted};
 pub use settings::{HEAD_BITS_MAX, Settings};
-pub use units::UnitFinders;
 
 /// The reason why a job without workers waits.
 pub const NO_WORKER: &str = "no worker is there";

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use chomp_table::{Digest, Head, RangeSummary};
 
 use super::Phase;
+use super::finders::Finders;
 use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 use super::reasons::{OutReason, Rejection, StopReason};
-use super::units::UnitFinders;
 
 /// The types of the caller that a plan keeps and returns unread.
 pub trait PlanTypes: Debug {
@@ -144,10 +144,7 @@ pub enum Write<P> {
         units: Vec<FoundUnit<P>>,
     },
     /// These committed units were computed again, with equal contents. `finders` are their finders from now on.
-    Confirm {
-        units: Vec<Unit>,
-        finders: UnitFinders,
-    },
+    Confirm { units: Vec<Unit>, finders: Finders },
     /// These ranges are wrong, or follow from a wrong one: their contents are unknown again, and so are those of all
     /// shards.
     Withdraw { heads: Vec<Head> },
@@ -166,7 +163,7 @@ pub enum Write<P> {
 #[derive(Clone, Debug)]
 pub struct FoundUnit<P> {
     pub unit: Unit,
-    pub finders: UnitFinders,
+    pub finders: Finders,
     pub location: P,
 }
 

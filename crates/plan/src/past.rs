@@ -3,20 +3,21 @@
 use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
+use super::finders::Finders;
 use super::ids::{Party, Unit};
 use super::messages::PlanTypes;
 use super::reasons::{OutReason, PlanError};
-use super::units::{Content, UnitFinders, participants};
+use super::units::Content;
 
 /// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// The ranges that are durable.
-    pub ranges: Vec<(RangeSummary, UnitFinders)>,
+    pub ranges: Vec<(RangeSummary, Finders)>,
     /// The ranges that were durable until their records were lost.
-    pub lost: Vec<(RangeSummary, UnitFinders)>,
+    pub lost: Vec<(RangeSummary, Finders)>,
     /// The shards that are durable. They count only if the contents of all ranges are known.
-    pub shards: Vec<(u32, Digest, UnitFinders)>,
+    pub shards: Vec<(u32, Digest, Finders)>,
     /// The parties that are out, and why.
     pub out: Vec<(Party, String)>,
 }
@@ -42,7 +43,7 @@ impl<T: PlanTypes> Plan<T> {
                 return Err(PlanError::Disagreement { unit });
             }
             if self.units.content(unit).is_none() {
-                for participant in participants(finders.workers.iter().copied()) {
+                for participant in finders.participants() {
                     *self.workers.ranges_found.entry(participant).or_default() += 1;
                 }
                 self.units.set_known(unit, content, finders);

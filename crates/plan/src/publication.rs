@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use chomp_table::{Digest, Head};
 
+use super::finders::Finders;
 use super::ids::Unit;
 use super::messages::{Action, PlanTypes, PublishOutcome};
 use super::reasons::StopReason;
-use super::units::{Content, UnitFinders};
+use super::units::Content;
 use super::{Phase, Plan};
 
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(super) struct Ending {
     /// Whether parts are removed when their ranges are merged: only the owner had found ranges when the table was cut.
     may_trim: bool,
     /// The durable shards of earlier coordinators, until the table is cut.
-    pub(super) shards_before: Vec<(u32, Digest, UnitFinders)>,
+    pub(super) shards_before: Vec<(u32, Digest, Finders)>,
     /// The ranges that the referee computed because the table could not be published.
     suspects: BTreeSet<Head>,
 }

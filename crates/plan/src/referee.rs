@@ -16,10 +16,11 @@ use std::collections::BTreeSet;
 use std::mem;
 
 use super::Plan;
+use super::finders::Finders;
 use super::ids::{LeaseId, Unit, WorkerId};
 use super::messages::{Action, FoundUnit, PlanTypes};
 use super::reasons::OutReason;
-use super::units::{Content, State, UnitFinders, unit_at};
+use super::units::{Content, State, unit_at};
 
 impl<T: PlanTypes> Plan<T> {
     /// Whether only the referee may compute the unit, until it has decided.
@@ -114,7 +115,7 @@ impl<T: PlanTypes> Plan<T> {
                 Content::of_shard(content.digest)
             }
         };
-        let finders = UnitFinders::default();
+        let finders = Finders::default();
         self.units.set_known(unit, content, finders.clone());
         if is_known_wrong {
             return None;

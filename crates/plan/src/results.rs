@@ -11,10 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
+use super::finders::Finders;
 use super::ids::{LeaseId, Party, Unit, WorkerId, WriteId};
 use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
-use super::units::{Content, PendingResult, State, UnitFinders, participants};
+use super::units::{Content, PendingResult, State, participants};
 
 /// A commit that is being written, and the results that are answered when it is durable, with the answers.
 #[derive(Debug)]
@@ -227,15 +228,17 @@ impl<T: PlanTypes> Plan<T> {
         }
         let finders = if self.units.content(unit).is_none() {
             let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));
-            UnitFinders { workers, wanted }
+            Finders::new(wanted, workers)
         } else {
             // The record was lost. A party that finds again what it has found checks nothing.
-            let mut finders = self.units.finders(unit).clone();
-            let before = finders.workers.iter();
+            let finders = self.units.finders(unit);
+            let before = finders.workers().iter();
             let before: BTreeSet<Party> = before.map(|&worker| self.party_of(worker)).collect();
             workers.retain(|&worker| !before.contains(&self.party_of(worker)));
-            finders.workers.append(&mut workers);
-            finders
+            Finders::new(
+                finders.wanted(),
+                finders.workers().iter().copied().chain(workers),
+            )
         };
         self.units.set_known(unit, first.content, finders);
         self.end_work_on(unit);

@@ -72,8 +72,8 @@ struct Bench {
     is_referee_called: bool,
     out: Vec<Party>,
     withdrawn: Vec<Head>,
-    confirmed: Vec<(Unit, UnitFinders)>,
-    committed: Vec<(Unit, UnitFinders)>,
+    confirmed: Vec<(Unit, Finders)>,
+    committed: Vec<(Unit, Finders)>,
     publications: usize,
     /// Whether writes take until this is over.
     is_slow: bool,

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::sync::Arc;
 
 use chomp_table::{Digest, Head, RangeSummary};
 
+use super::finders::Finders;
 use super::ids::{LeaseId, ParticipantId, Party, Unit, WorkerId, WriteId};
 use super::ranges::Ranges;
 use super::reasons::PlanError;
@@ -92,31 +92,10 @@ impl Content {
     }
 }
 
-/// The finders of a content, and how many it should have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UnitFinders {
-    /// The workers that found it and are trusted, ascending.
-    pub workers: Vec<WorkerId>,
-    /// The number of finders that the unit should have, 0 if the referee has found it.
-    pub wanted: u32,
-}
-
-impl UnitFinders {
-    pub(super) fn participant_count(&self) -> usize {
-        participants(self.workers.iter().copied()).len()
-    }
-}
-
 pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTreeSet<ParticipantId> {
     let participants = workers.into_iter().map(|worker| worker.participant);
     participants.collect()
 }
-
-/// The finders of units of which nothing is known.
-static NOBODY: UnitFinders = UnitFinders {
-    workers: Vec::new(),
-    wanted: 0,
-};
 
 /// A result that does not count yet: too few participants have found the same content, or contents differ.
 #[derive(Clone, Debug)]
@@ -130,7 +109,7 @@ pub(super) struct PendingResult<L> {
 #[derive(Debug)]
 struct Entry<L> {
     state: State,
-    known: Option<(Content, Arc<UnitFinders>)>,
+    known: Option<(Content, Finders)>,
     /// Most units have none at most times.
     work: Option<Box<UnitWork<L>>>,
 }
@@ -188,8 +167,8 @@ pub(super) struct Units<L> {
     pub(super) ranges: Ranges,
     /// The units that changed since the last [`take_changed`](Self::take_changed).
     changed: Vec<Unit>,
-    /// Each value of `UnitFinders` once: many ranges have the same finders.
-    distinct: BTreeSet<Arc<UnitFinders>>,
+    /// The finders that were set last: units of one result share them.
+    last_finders: Finders,
     /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
     starts: Vec<(Head, u64)>,
     pub(super) shards_done: u64,
@@ -206,7 +185,7 @@ impl<L> Units<L> {
             table,
             ranges,
             changed: Vec::new(),
-            distinct: BTreeSet::new(),
+            last_finders: Finders::NOBODY,
             starts: Vec::new(),
             shards_done: 0,
         })
@@ -349,12 +328,12 @@ impl<L> Units<L> {
         }
     }
 
-    fn known(&self, unit: Unit) -> Option<&(Content, Arc<UnitFinders>)> {
+    fn known(&self, unit: Unit) -> Option<&(Content, Finders)> {
         self.entry(unit)?.known.as_ref()
     }
 
     pub(super) fn content(&self, unit: Unit) -> Option<Content> {
-        self.known(unit).map(|&(content, _)| content)
+        self.known(unit).map(|(content, _)| *content)
     }
 
     /// Whether this content of the unit is done, or is being written.
@@ -368,12 +347,13 @@ impl<L> Units<L> {
         self.content(unit).is_some_and(|known| known != content)
     }
 
-    pub(super) fn finders(&self, unit: Unit) -> &UnitFinders {
-        self.known(unit).map_or(&NOBODY, |(_, finders)| finders)
+    pub(super) fn finders(&self, unit: Unit) -> &Finders {
+        let known = self.known(unit).map(|(_, finders)| finders);
+        known.unwrap_or(&Finders::NOBODY)
     }
 
     pub(super) fn found_by(&self, unit: Unit) -> &[WorkerId] {
-        &self.finders(unit).workers
+        self.finders(unit).workers()
     }
 
     /// Whether only the owner of the table has found what is known.
@@ -382,43 +362,30 @@ impl<L> Units<L> {
         self.found_by(unit).iter().all(is_owner)
     }
 
-    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut finders: UnitFinders) {
-        finders.workers.sort_unstable();
-        finders.workers.dedup();
-        let kept = self.distinct.get(&finders).cloned();
-        let finders = kept.unwrap_or_else(|| Arc::new(finders));
-        self.distinct.insert(Arc::clone(&finders));
-        self.replace_known(unit, Some((content, finders)));
-    }
-
-    /// Finders that no unit has any more are forgotten.
-    fn replace_known(&mut self, unit: Unit, known: Option<(Content, Arc<UnitFinders>)>) {
-        let before = mem::replace(&mut self.entry_mut(unit).known, known);
-        // One is here and one in the set.
-        if let Some((_, finders)) = before
-            && Arc::strong_count(&finders) == 2
-        {
-            self.distinct.remove(&finders);
+    pub(super) fn set_known(&mut self, unit: Unit, content: Content, finders: Finders) {
+        if self.last_finders != finders {
+            self.last_finders = finders;
         }
+        let finders = self.last_finders.clone();
+        self.entry_mut(unit).known = Some((content, finders));
     }
 
     /// Has a unit want no more finders than it has.
     pub(super) fn want_no_more(&mut self, unit: Unit) {
-        if let Some((content, finders)) = self.known(unit) {
-            let (content, mut finders) = (*content, UnitFinders::clone(finders));
-            finders.wanted = u32::try_from(finders.workers.len()).expect("fewer than it wanted");
-            self.set_known(unit, content, finders);
-        }
+        let workers = self.found_by(unit).to_vec();
+        let wanted = u32::try_from(workers.len()).expect("fewer than it wanted");
+        self.set_finders(unit, Finders::new(wanted, workers));
     }
 
     pub(super) fn add_finder(&mut self, unit: Unit, worker: WorkerId) {
-        self.change_finders(unit, |finders| finders.push(worker));
+        let finders = self.finders(unit);
+        let workers = finders.workers().iter().copied().chain([worker]);
+        let finders = Finders::new(finders.wanted(), workers);
+        self.set_finders(unit, finders);
     }
 
-    fn change_finders(&mut self, unit: Unit, change: impl FnOnce(&mut Vec<WorkerId>)) {
-        if let Some((content, finders)) = self.known(unit) {
-            let (content, mut finders) = (*content, UnitFinders::clone(finders));
-            change(&mut finders.workers);
+    fn set_finders(&mut self, unit: Unit, finders: Finders) {
+        if let Some(content) = self.content(unit) {
             self.set_known(unit, content, finders);
         }
     }
@@ -426,9 +393,8 @@ impl<L> Units<L> {
     /// Removes a party from the finders of all units, and its results.
     pub(super) fn remove_finder(&mut self, party: Party) {
         for unit in self.all_ranges().chain(self.shards()) {
-            let mut finders = self.found_by(unit).iter();
-            if finders.any(|&finder| party.includes(finder)) {
-                self.change_finders(unit, |finders| finders.retain(|&it| !party.includes(it)));
+            if let Some(others) = self.finders(unit).without(party) {
+                self.set_finders(unit, others);
             }
             let is_theirs = |result: &PendingResult<L>| party.includes(result.worker);
             if self.results(unit).iter().any(is_theirs) {
@@ -442,8 +408,8 @@ impl<L> Units<L> {
 
     /// Forgets the content of a unit, and all that was done about it.
     pub(super) fn forget(&mut self, unit: Unit) {
-        self.replace_known(unit, None);
-        self.entry_mut(unit).work = None;
+        let entry = self.entry_mut(unit);
+        (entry.known, entry.work) = (None, None);
     }
 
     /// Marks a unit whose content is known as done, which opens ranges that depend on it.

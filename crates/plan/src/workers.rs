@@ -127,11 +127,7 @@ impl Workers {
     }
 
     pub(super) fn of(&self, party: Party) -> Vec<WorkerId> {
-        let participant = match party {
-            Party::Participant(participant) => participant,
-            Party::Worker(worker) => worker.participant,
-        };
-        let workers = self.by_id.range(WorkerId::all_of(participant));
+        let workers = self.by_id.range(WorkerId::all_of(party.participant()));
         let workers = workers.map(|(&worker, _)| worker);
         workers.filter(|&worker| party.includes(worker)).collect()
     }

@@ -1,8 +1,8 @@
 //! The entries of a journal.
 
+use chomp_plan::{Finders, Party};
 use chomp_table::Head;
 
-use crate::finders::{FinderParty, Finders};
 use crate::keys::PartName;
 use crate::part::PlacedRange;
 use crate::shard_summary::ShardSummary;
@@ -49,7 +49,7 @@ pub enum Entry {
         shards: (u32, Vec<u32>),
     },
     /// A party is not trusted any more, and is a finder of nothing.
-    Out { party: FinderParty, reason: String },
+    Out { party: Party, reason: String },
     /// How long coordinators have worked on the job, all runs together.
     Worked { bits: u32, seconds: u64 },
     /// All ranges and shards are forgotten: their table is published.

@@ -22,7 +22,7 @@
 //! | kind | entry | fields |
 //! |---|---|---|
 //! | 1 | a coordinator took the table over | the [digest](secret_digest) of its secret (8), bits of its job (4) |
-//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, number of losing positions, number of stored ones (8 each), digest (32), offset and length of the record (4 each) |
+//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](chomp_plan::Finders), number of ranges (4), and for each: head, number of losing positions, number of stored ones (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`ShardSummary`](crate::ShardSummary) as JSON |
 //! | 5 | all ranges and shards before are forgotten: the table is published | |
@@ -32,7 +32,7 @@
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
 //! Finders are the number that there should be (4), the number that there are (4), and for each the numbers of the
-//! participant (4) and of the worker (8), ascending. If the first two numbers are 0, the coordinator itself computed
+//! participant (4) and of the worker (8), ascending. If the first two numbers are 0, the referee computed
 //! the content.
 //!
 //! The entries of a checkpoint are, in this order: one of kind 12 and those of kind 9; for lost ranges, entries of kind

@@ -4,10 +4,10 @@ mod ranges;
 
 use std::collections::BTreeMap;
 
+use chomp_plan::{Finders, Party};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
-use crate::finders::{FinderParty, Finders};
 use crate::part::{PlacedRange, RangeRow};
 use crate::shard_summary::ShardSummary;
 
@@ -29,7 +29,7 @@ pub struct Ledger {
     pub(crate) lost: RangeMap,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (ShardSummary, Finders)>,
-    pub(crate) out: BTreeMap<FinderParty, String>,
+    pub(crate) out: BTreeMap<Party, String>,
 }
 
 impl Ledger {
@@ -107,7 +107,7 @@ impl Ledger {
     }
 
     /// The parties that are not trusted any more, and why.
-    pub fn out(&self) -> impl Iterator<Item = (FinderParty, &str)> {
+    pub fn out(&self) -> impl Iterator<Item = (Party, &str)> {
         let all = self.out.iter();
         all.map(|(&party, reason)| (party, reason.as_str()))
     }
@@ -177,7 +177,7 @@ impl Ledger {
         }
     }
 
-    fn remove_finder(&mut self, party: FinderParty) {
+    fn remove_finder(&mut self, party: Party) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
         let lost = self.lost.all_finders_mut();
         let ranges = self.ranges.all_finders_mut().chain(lost);

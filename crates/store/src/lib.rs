@@ -5,7 +5,7 @@
 //! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
 //! | [`location`] | where a store is, as users write it, and how it is opened |
 //! | [`part`] | the result of a task: the records of some ranges |
-//! | `entry`, `finders`, `shard_summary` | what a journal says: which ranges and shards are done, by whom |
+//! | `entry`, `shard_summary` | what a journal says: which ranges and shards are done, by whom |
 //! | [`journal`] | numbered segments with entries, each created only if absent |
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
 //! | [`merge`] | how ranges become the words of a shard |
@@ -58,7 +58,6 @@
 
 mod entry;
 mod envelope;
-mod finders;
 pub mod journal;
 mod keys;
 pub mod ledger;
@@ -74,8 +73,8 @@ mod shard_summary;
 use chomp_table::{Head, RangeBits};
 
 pub use chomp_durable_files::FaultKind;
+pub use chomp_plan::Finders;
 pub use entry::Entry;
-pub use finders::{Finder, FinderParty, Finders, REPLICAS_MAX};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;

@@ -3,13 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use chomp_plan::{ParticipantId, Party, WorkerId};
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_query::Certificate;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{
-    Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName, RangeRow, ShardSummary,
-};
+use chomp_store::{Entry, Finders, Journal, Key, LengthSums, PartName, RangeRow, ShardSummary};
 use chomp_table::fingerprint::Leaf;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Cell, Digest, Head, Range, RangeBits, fuzzing, range};
@@ -236,11 +235,8 @@ fn merged() -> ShardSummary {
 }
 
 fn finders(participants: &[u32]) -> Finders {
-    let finder = |&participant: &u32| Finder {
-        participant,
-        worker: 9,
-    };
-    Finders::new(2, participants.iter().map(finder))
+    let finders = participants.iter().map(|&of| WorkerId::new(of, 9));
+    Finders::new(2, finders)
 }
 
 fn entries() -> Vec<Entry> {
@@ -274,10 +270,7 @@ fn entries() -> Vec<Entry> {
             heads: vec![Head(1)],
         },
         Entry::Out {
-            party: FinderParty {
-                participant: 1,
-                worker: None,
-            },
+            party: Party::Participant(ParticipantId(1)),
             reason: "it was wrong".to_owned(),
         },
         Entry::Shard {

@@ -15,7 +15,7 @@ table: pure durable-files
 kernel: pure table
 proto:
 access: durable-files table
-store: durable-files table
+store: durable-files plan table
 plan: pure table
 serve: durable-files games query table
 coordinator: access kernel plan proto serve store table worker
@@ -30,7 +30,7 @@ verify: pure durable-files table
 cli: access coordinator download export durable-files games grundy kernel plan query serve store table boxes verify worker
 tests: cli
 testing: kernel table
-fuzz: access coordinator proto query serve store table testing worker
+fuzz: access coordinator plan proto query serve store table testing worker
 ";
 
 /// How the crates begin that would bring a network.

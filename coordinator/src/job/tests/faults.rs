@@ -174,7 +174,7 @@ fn each_range_has_its_own_finders() {
         panic!("both are found");
     };
     let finders = |entry: &Entry| match entry {
-        Entry::Done { finders, .. } => finders.iter().map(|finder| finder.participant).collect(),
+        Entry::Done { finders, .. } => finders.participants().map(|of| of.0).collect(),
         other => panic!("{other:?}"),
     };
     let finders: Vec<Vec<u32>> = entries.iter().map(finders).collect();

@@ -11,7 +11,7 @@ impl Tested {
         let ledger = self.tools.journal.ledger();
         let mut found = ledger.done(u64::MAX);
         let (.., finders) = found.find(|(one, ..)| one.0 == head).unwrap();
-        finders.iter().map(|finder| finder.participant).collect()
+        finders.participants().map(|of| of.0).collect()
     }
 }
 

@@ -25,7 +25,7 @@ fn a_result_counts_at_once_at_one_replica() {
     let [(_, finders)] = &bench.committed[..] else {
         panic!("{:?}", bench.committed);
     };
-    assert_eq!((&finders.workers[..], finders.wanted), (&[A][..], 2));
+    assert_eq!((finders.workers(), finders.wanted()), (&[A][..], 2));
     // Others depend on it before it is checked, and the referee does no sampled check.
     assert_eq!(bench.finds(A, 1, 0), Verdict::Accepted);
     bench.wait(1_000);
@@ -84,7 +84,7 @@ fn a_check_is_a_task_for_another_participant() {
         panic!("{:?}", bench.confirmed);
     };
     assert_eq!(
-        (*unit, &finders.workers[..]),
+        (*unit, finders.workers()),
         (Unit::Range(Head(0)), &[A, B][..])
     );
 }
@@ -364,10 +364,7 @@ fn what_is_lost_is_begun_anew() {
 /// A participant that is revoked before the table is cut again is a finder of no shard from before.
 #[test]
 fn shards_from_before_have_only_finders_that_are_trusted() {
-    let finders = UnitFinders {
-        workers: vec![A, B],
-        wanted: 2,
-    };
+    let finders = Finders::new(2, [A, B]);
     let known = |head| (range(head, 0), finders.clone());
     let past = Past {
         ranges: (1..16).map(known).collect(),

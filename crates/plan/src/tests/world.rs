@@ -64,9 +64,9 @@ fn range(head: Head, content: u64) -> RangeSummary {
 /// The sum of the durable entries of the journal.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
-    ranges: BTreeMap<Head, (RangeSummary, UnitFinders)>,
-    lost: BTreeMap<Head, (RangeSummary, UnitFinders)>,
-    shards: BTreeMap<u32, (Stored, UnitFinders)>,
+    ranges: BTreeMap<Head, (RangeSummary, Finders)>,
+    lost: BTreeMap<Head, (RangeSummary, Finders)>,
+    shards: BTreeMap<u32, (Stored, Finders)>,
     out: Vec<(Party, String)>,
 }
 
@@ -124,7 +124,7 @@ impl Ledger {
                 let of_ranges = ranges.map(|(_, finders)| finders);
                 let shards = self.shards.values_mut().map(|(_, finders)| finders);
                 for finders in of_ranges.chain(shards) {
-                    finders.workers.retain(|&finder| !party.includes(finder));
+                    *finders = finders.without(*party).unwrap_or_else(|| finders.clone());
                 }
             }
         }
@@ -206,7 +206,7 @@ impl World {
         while truth.ranges.len() < 16 {
             for head in (0..RANGES).map(Head) {
                 if let Some(content) = truth.follow(head, range_bits) {
-                    let finders = UnitFinders::default();
+                    let finders = Finders::default();
                     truth.ranges.insert(head, (range(head, content), finders));
                 }
             }
@@ -343,22 +343,15 @@ impl World {
         match write {
             Write::Commit { units, .. } => {
                 for committed in units {
-                    let participants: BTreeSet<_> = committed
-                        .finders
-                        .workers
-                        .iter()
-                        .map(|it| it.participant)
-                        .collect();
-                    let is_own = committed.finders.wanted == 0;
+                    let participants = committed.finders.participants().count();
+                    let is_own = committed.finders.wanted() == 0;
                     let is_range = matches!(committed.unit, Unit::Range(_));
                     let least = if is_range {
                         self.settings.replicas as usize
                     } else {
                         1
                     };
-                    assert!(
-                        is_own || participants.len() >= least || self.was_known(committed.unit)
-                    );
+                    assert!(is_own || participants >= least || self.was_known(committed.unit));
                     let is_wrong =
                         Some(committed.location.digest) != self.content(committed.unit).map(digest);
                     if is_wrong && self.content(committed.unit).is_some() && is_range {
@@ -376,10 +369,7 @@ impl World {
                 self.see("withdrawn");
             }
             Write::Out { party, reason, .. } => {
-                let participant = match party {
-                    Party::Participant(participant) => *participant,
-                    Party::Worker(worker) => worker.participant,
-                };
+                let participant = party.participant();
                 let is_liar = participant.0 == LIAR && self.lies;
                 assert!(
                     is_liar || self.revoked.contains(&participant),

@@ -1,12 +1,12 @@
 //! The bytes of segments and checkpoints.
 
 use bytes::Bytes;
+use chomp_plan::{Finders, ParticipantId, Party, REPLICAS_MAX, WorkerId};
 use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
-use crate::finders::{Finder, FinderParty, Finders, REPLICAS_MAX};
 use crate::keys::PartName;
 use crate::ledger::{Ledger, RangeMap};
 use crate::part::PlacedRange;
@@ -209,10 +209,12 @@ pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer
         Entry::Lost { heads } => writer.u32(11).heads(heads),
         Entry::Out { party, reason } => {
             let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-            writer.u32(9).u32(party.participant);
-            writer
-                .u32(party.worker.is_some().into())
-                .u64(party.worker.unwrap_or(0));
+            let (is_worker, number) = match party {
+                Party::Participant(_) => (0, 0),
+                Party::Worker(worker) => (1, worker.number),
+            };
+            writer.u32(9).u32(party.participant().0);
+            writer.u32(is_worker).u64(number);
             writer.text(reason.as_bytes())
         }
         Entry::Worked { bits, seconds } => writer.u32(12).u32(*bits).u64(*seconds),
@@ -237,10 +239,10 @@ impl Writer {
     }
 
     fn finders(&mut self, finders: &Finders) -> &mut Writer {
-        let start = self.u32(finders.wanted()).u32(count(finders.iter().len()));
-        let finders = finders.iter();
-        finders.fold(start, |writer, finder| {
-            writer.u32(finder.participant).u64(finder.worker)
+        let workers = finders.workers();
+        let start = self.u32(finders.wanted()).u32(count(workers.len()));
+        workers.iter().fold(start, |writer, worker| {
+            writer.u32(worker.participant.0).u64(worker.number)
         })
     }
 
@@ -308,14 +310,10 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
         9 => {
             let (participant, is_worker) = (fields.u32()?, fields.u32()?);
             let (worker, length) = (fields.u64()?, fields.u32()?);
-            let worker = match (is_worker, worker) {
-                (0, 0) => None,
-                (1, worker) => Some(worker),
+            let party = match (is_worker, worker) {
+                (0, 0) => Party::Participant(ParticipantId(participant)),
+                (1, worker) => Party::Worker(WorkerId::new(participant, worker)),
                 _ => return Err(Damage::new("a party of no kind")),
-            };
-            let party = FinderParty {
-                participant,
-                worker,
             };
             ensure(
                 length as usize <= REASON_BYTES_MAX,
@@ -353,13 +351,10 @@ fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
     let wanted = fields.u32()?;
     let finder = |bytes: &[u8; FINDER]| {
         let mut fields = Fields::new("it", bytes);
-        Ok(Finder {
-            participant: fields.u32()?,
-            worker: fields.u64()?,
-        })
+        Ok(WorkerId::new(fields.u32()?, fields.u64()?))
     };
     let finders = read_list::<FINDER>(fields)?.iter().map(finder);
-    let finders = finders.collect::<Result<Vec<Finder>, Damage>>()?;
+    let finders = finders.collect::<Result<Vec<WorkerId>, Damage>>()?;
     ensure(
         finders.is_sorted_by(|one, next| one < next),
         || "finders out of order",

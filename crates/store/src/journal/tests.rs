@@ -8,6 +8,7 @@ mod writers;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use chomp_plan::{ParticipantId, Party, REPLICAS_MAX, WorkerId};
 use chomp_table::fingerprint::{Leaf, LeafLength};
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardInfo;
@@ -18,10 +19,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{
-    Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, REPLICAS_MAX, RangeRow,
-    ShardSummary,
-};
+use crate::{Finders, LengthSums, PartName, PlacedRange, RangeRow, ShardSummary};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -176,11 +174,7 @@ fn done(
 /// A reader takes a checkpoint in which each range has as many finders as there can be.
 #[test]
 fn an_entry_has_room_for_all_finders() {
-    let worker = u64::MAX;
-    let finders = (0..=REPLICAS_MAX).map(|participant| Finder {
-        participant,
-        worker,
-    });
+    let finders = (0..=REPLICAS_MAX).map(|participant| WorkerId::new(participant, u64::MAX));
     let finders = Finders::new(REPLICAS_MAX + 1, finders);
     let entry = done(0, 1, REPLICAS_MAX, finders, vec![placed(Head(0), 0)]);
     let ledger = Ledger::new(TABLE, range_bits());
@@ -209,28 +203,25 @@ fn finders(lease: u64) -> Finders {
     found_by(all[..usize::try_from(lease % 3).unwrap()].iter().copied())
 }
 
-fn finder(participant: u32) -> Finder {
-    Finder {
-        participant,
-        worker: 7 * u64::from(participant),
-    }
+fn finder(participant: u32) -> WorkerId {
+    WorkerId::new(participant, 7 * u64::from(participant))
 }
 
 /// A worker of each of these participants, of one more that should have.
 fn found_by(participants: impl IntoIterator<Item = u32>) -> Finders {
-    let finders: Vec<Finder> = participants.into_iter().map(finder).collect();
+    let finders: Vec<WorkerId> = participants.into_iter().map(finder).collect();
     let wanted = u32::try_from(finders.len()).unwrap();
     Finders::new(wanted + u32::from(wanted > 0), finders)
 }
 
 /// A participant is out, or its worker alone.
 fn out(participant: u32) -> Entry {
-    let worker = (participant == 2).then_some(finder(2).worker);
+    let party = match participant {
+        2 => Party::Worker(finder(2)),
+        _ => Party::Participant(ParticipantId(participant)),
+    };
     Entry::Out {
-        party: FinderParty {
-            participant,
-            worker,
-        },
+        party,
         reason: "it computed range 1011 wrongly".to_owned(),
     }
 }
@@ -238,10 +229,10 @@ fn out(participant: u32) -> Entry {
 /// A simple model of the ledger, to compare it with.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
-    ranges: BTreeMap<Head, (u64, u32, Vec<Finder>, PlacedRange)>,
-    lost: BTreeMap<Head, (u64, u32, Vec<Finder>, PlacedRange)>,
-    shards: Vec<(u32, Vec<Finder>, ShardSummary)>,
-    out: BTreeMap<FinderParty, String>,
+    ranges: BTreeMap<Head, (u64, u32, Vec<WorkerId>, PlacedRange)>,
+    lost: BTreeMap<Head, (u64, u32, Vec<WorkerId>, PlacedRange)>,
+    shards: Vec<(u32, Vec<WorkerId>, ShardSummary)>,
+    out: BTreeMap<Party, String>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
 }
@@ -259,7 +250,7 @@ impl Plain {
                     ranges,
                 } => {
                     for placed in ranges {
-                        let finders = finders.iter().collect();
+                        let finders = finders.workers().to_vec();
                         let row = (part.lease, *replicas, finders, *placed);
                         plain.lost.remove(&placed.summary.head);
                         plain.ranges.insert(placed.summary.head, row);
@@ -280,7 +271,7 @@ impl Plain {
                     finders,
                     summary,
                 } => {
-                    let finders = finders.iter().collect();
+                    let finders = finders.workers().to_vec();
                     plain.shards.push((*bits, finders, summary.clone()));
                 }
                 Entry::Confirmed {
@@ -290,12 +281,12 @@ impl Plain {
                 } => {
                     for head in heads {
                         if let Some((_, _, before, _)) = plain.ranges.get_mut(head) {
-                            *before = finders.iter().collect();
+                            *before = finders.workers().to_vec();
                         }
                     }
                     for (bits, before, summary) in &mut plain.shards {
                         if *bits == shards.0 && shards.1.contains(&summary.number) {
-                            *before = finders.iter().collect();
+                            *before = finders.workers().to_vec();
                         }
                     }
                 }
@@ -304,7 +295,7 @@ impl Plain {
                     let of_ranges = ranges.map(|(_, _, finders, _)| finders);
                     let of_shards = plain.shards.iter_mut().map(|(_, finders, _)| finders);
                     for finders in of_ranges.chain(of_shards) {
-                        finders.retain(|one| one.participant != party.participant);
+                        finders.retain(|one| one.participant != party.participant());
                     }
                     plain.out.insert(*party, reason.clone());
                 }
@@ -339,7 +330,7 @@ impl Plain {
         let of_range = |(head, row, finders): (Head, &RangeRow, &Finders)| {
             let placed = row.placed(head);
             assert_eq!(row.part().lease, row.lease);
-            let finders: Vec<Finder> = finders.iter().collect();
+            let finders = finders.workers().to_vec();
             (head, (row.lease, row.replicas, finders, placed))
         };
         let of_bits = |bits| {
@@ -347,7 +338,8 @@ impl Plain {
             for (summary, _) in ledger.shards(bits) {
                 assert_eq!(ledger.shard(bits, summary.number), Some(summary));
             }
-            shards.map(move |(summary, finders)| (bits, finders.iter().collect(), summary.clone()))
+            shards
+                .map(move |(summary, finders)| (bits, finders.workers().to_vec(), summary.clone()))
         };
         let ranges: BTreeMap<_, _> = ledger.done(u64::MAX).map(of_range).collect();
         for (head, row, _) in ledger.done(u64::MAX) {

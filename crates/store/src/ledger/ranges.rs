@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use chomp_plan::Finders;
 use chomp_table::Head;
 
-use crate::finders::Finders;
 use crate::part::RangeRow;
 
 /// The number of low bits in which the heads of a group may differ.

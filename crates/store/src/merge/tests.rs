@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use chomp_plan::Finders;
 use chomp_table::Range;
 use chomp_table::fingerprint::LeafBuilder;
 use chomp_table::range::IndexBuckets;
@@ -9,7 +10,6 @@ use chomp_table::{Digest, RangeSummary};
 use chomp_testing::definition;
 
 use super::*;
-use crate::finders::Finders;
 use crate::part::PlacedRange;
 
 const TABLE: u64 = 3;
