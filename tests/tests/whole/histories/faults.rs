@@ -218,7 +218,8 @@ impl World {
                 "lagging stores"
             }
             4 => {
-                health.rotten_reads = few;
+                // Some, or all until the way is mended.
+                health.rotten_reads = self.history.one_of(&[few, u32::MAX]);
                 "rotten reads"
             }
             _ => {

@@ -9,8 +9,9 @@
 //! that the job is finished, and the table must be that of an undisturbed history ([`expected`]),
 //! byte for byte. The segments of the journal form one [`chain`], in which everything is when it is
 //! acknowledged, and as many workers had computed it as must; nothing is withdrawn unless a part
-//! was harmed. No lease has the number of another; no worker is refused, and no job ends
-//! but that of a coordinator that was overtaken, or whose store was down.
+//! was harmed. No lease has the number of another; no worker is refused, none makes many calls that
+//! come to nothing, and no job ends but that of a coordinator that was overtaken, or whose store was
+//! down.
 //!
 //! A failure names its seed, and how to run that history alone, which is shown then with `-- --nocapture`.
 //! `just histories` runs as many as one likes.

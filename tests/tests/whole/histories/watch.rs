@@ -139,6 +139,12 @@ impl Watch {
             return;
         };
         let replies: Vec<v1::CompleteReply> = messages(&self.reply.lock().unwrap());
+        let verdicts = replies.iter().filter_map(|reply| reply.verdict.as_ref());
+        let mut used =
+            verdicts.filter(|verdict| !matches!(verdict, complete_reply::Verdict::Rejected(_)));
+        if used.next().is_some() {
+            self.wire.send(Sent::Used(self.stream));
+        }
         let is_safe = |reply: &v1::CompleteReply| {
             matches!(
                 reply.verdict,

@@ -81,6 +81,8 @@ pub(crate) enum Sent {
     Leased(u64),
     /// A coordinator says that this is safe.
     Acknowledged(Vec<Fact>),
+    /// A coordinator has use for the result that came on this stream.
+    Used(StreamId),
     /// A coordinator says what no honest worker should hear.
     Wrong(String),
 }

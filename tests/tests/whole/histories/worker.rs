@@ -12,8 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::histories::node::Node;
 use crate::histories::store::{Health, Patient, View};
-use crate::histories::wire::{Packet, WorkerEnd};
+use crate::histories::wire::{Packet, StreamId, WorkerEnd};
 use crate::histories::world::{World, shard_size};
+
+/// The most calls that a worker makes in a second in which no result of it is of use, but for those that read objects.
+const CALLS_WITHOUT_USE_MAX: u32 = 50;
 
 /// A place for workers.
 #[derive(Debug, Default)]
@@ -22,6 +25,14 @@ pub(crate) struct Slot {
     pub(crate) health: Arc<Mutex<Health>>,
     pub(crate) worker: Option<Worker>,
     pub(crate) finished: bool,
+    calls: RecentCalls,
+}
+
+/// The calls of a worker in one second, since a result of it was last of use.
+#[derive(Debug, Default)]
+struct RecentCalls {
+    second: u64,
+    count: u32,
 }
 
 /// A worker in its node.
@@ -63,6 +74,37 @@ impl World {
                 slot.worker = None;
             }
         }
+    }
+
+    /// A worker makes a call. One that gets nowhere makes few.
+    pub(crate) fn count_call(&mut self, stream: StreamId) {
+        let second = self.history.now / 1000;
+        if let Some(RecentCalls { second: of, count }) = self.calls_on(stream) {
+            if *of != second {
+                (*of, *count) = (second, 0);
+            }
+            *count += 1;
+            assert!(
+                *count <= CALLS_WITHOUT_USE_MAX,
+                "{count} calls in a second without a result of use"
+            );
+        }
+    }
+
+    /// A result of a worker was of use.
+    pub(crate) fn forget_calls(&mut self, stream: StreamId) {
+        if let Some(calls) = self.calls_on(stream) {
+            calls.count = 0;
+        }
+    }
+
+    fn calls_on(&mut self, stream: StreamId) -> Option<&mut RecentCalls> {
+        let of = self.wire.worker_of(stream)?;
+        let is_its = |slot: &&mut Slot| slot.worker.as_ref().is_some_and(|it| it.number == of);
+        self.slots
+            .iter_mut()
+            .find(is_its)
+            .map(|slot| &mut slot.calls)
     }
 
     /// Gives a packet to the worker that waits for it; a pause holds up all of its node.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chomp_plan::Settings;
+use chomp_proto::OBJECTS_PATH;
 use chomp_store::{Entry, Journal};
 use chomp_table::RangeBits;
 use chomp_table::shard::ShardSize;
@@ -323,7 +324,14 @@ impl World {
             } => self
                 .network
                 .open(&mut self.history, stream, slot, coordinator),
-            Sent::Packet(packet) => self.network.send(&mut self.history, packet),
+            Sent::Packet(packet) => {
+                let of_rpc = |path: &str| !path.starts_with(OBJECTS_PATH);
+                if matches!(&packet.payload, Payload::Request(_, path, _) if of_rpc(path)) {
+                    self.count_call(packet.stream);
+                }
+                self.network.send(&mut self.history, packet);
+            }
+            Sent::Used(stream) => self.forget_calls(stream),
             Sent::Acknowledged(facts) => {
                 self.history.log(format_args!("acknowledged {facts:?}"));
                 self.chain.read(&self.store.now().objects());
