@@ -3,8 +3,8 @@
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
 //! are anywhere. So the table is read twice. The first pass puts each mirror image into the list of its **stretch**,
 //! which is some ranges that follow each other. When the lists have filled the memory, they are moved to a file. The
-//! second pass puts one stretch after the other together in a bitmap, from its list and from the words of the shards.
-//! The ranges of the stretch are then encoded like evaluated ones.
+//! second pass puts one stretch after the other together in a bitmap, from its list and from the words of the shards,
+//! which are kept in memory if all fit there. The ranges of the stretch are then encoded like evaluated ones.
 //!
 //! **Edges.** With b range bits, bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing.
 //! The word of a path is the path without its last 1s: here head · 0^x, and for x = 0 the head without its last 1s. So
@@ -17,26 +17,30 @@ mod spill;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range as Span};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use chomp_table::fingerprint::LeafBuilder;
 use chomp_table::manifest::MANIFEST_NAME;
-use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
+use chomp_table::range::{self, BUCKET_BITS, IndexBuckets, Range, losing_max};
 use chomp_table::shard::sort_words;
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 use parking_lot::Mutex;
 
 use crate::StoreError;
 
-use spill::{Spill, Stretch, index_in_stretch};
+use spill::{KEPT_BITS_MIN, KeptWords, Spill, Stretch, index_in_stretch};
 
 /// A stretch (see the module) has about 2^this losing positions: enough to span many frames of a shard, few enough that
 /// the bitmap of the stretch stays in a processor's cache. No stretch is smaller than a range.
 const STRETCH_LOSING_BITS: u32 = 17;
 /// The most bits of a stretch: its positions are counted by 31 bits.
 const STRETCH_BITS_MAX: u32 = 32;
-/// The most bytes that a word takes while it waits for its stretch, in a list that grows.
+/// The most bytes that a mirror image takes while it waits for its stretch, in a list that grows.
 const WAITING_BYTES: u64 = 8;
+/// The bytes for each word if it is kept from the first pass for the second, in two bytes and a little, while its mirror
+/// image waits in a list that is three quarters full.
+const BOTH_BYTES: u64 = 9;
 /// The bytes for each losing position of an average stretch, in a list and in records. They are enough for a stretch
 /// with twice as many losing positions.
 const TOGETHER_BYTES: u64 = 16;
@@ -103,30 +107,18 @@ impl Restorer<'_> {
         };
 
         let edges = Edges::new(bits, self.range_bits);
+        let stored = self.table.manifest().stored;
+        let keeps = stretch_bits > KEPT_BITS_MIN && self.memory_bytes / BOTH_BYTES >= stored;
         let room = self.memory_bytes / WAITING_BYTES / self.threads as u64;
         let spills = Mutex::new(Vec::new());
         let shards = &self.table.manifest().shards;
+        let kept: Vec<OnceLock<KeptWords>> = shards.iter().map(|_| OnceLock::new()).collect();
         each(shards.len(), self.threads, |numbers| {
             let mut spill = Spill::new(self.scratch, stretches, stretch_bits, room)?;
             for number in numbers {
-                let span = shards[number].first..shards[number].last + 1;
-                let mut leaf = LeafBuilder::new();
-                self.table.frames_in(&span, |words, _| {
-                    let words = sort_words(words);
-                    leaf.push(&words);
-                    for &word in &words {
-                        let mirror = Word::new(word).mirror().get();
-                        edges.add(word);
-                        edges.add(mirror);
-                        spill.push(mirror)?;
-                    }
-                    tell(words.len())
-                })?;
-                // The fingerprint of the table is made of these digests.
-                if leaf.finish().digest != shards[number].words_sha256 {
-                    let file = self.table.folder().join(&shards[number].name);
-                    let what = "its words are not those of the fingerprint";
-                    return Err(TableError::damaged(file, what).into());
+                let own = self.read_shard(number, &edges, &mut spill, &tell)?;
+                if keeps {
+                    kept[number].get_or_init(|| own);
                 }
             }
             spills.lock().push(spill);
@@ -151,14 +143,22 @@ impl Restorer<'_> {
                 for spill in &spills {
                     spill.add_to(&mut stretch, number)?;
                 }
-                self.table.frames_in(&span, |words, _| {
-                    let words = words.into_iter().filter(|word| span.contains(word));
-                    tell(
-                        words
-                            .map(|word| stretch.insert(index_in_stretch(word, stretch_bits)))
-                            .count(),
-                    )
-                })?;
+                if keeps {
+                    let of_shards = shards.iter().zip(&kept);
+                    let theirs = of_shards
+                        .filter(|(shard, _)| shard.first < span.end && span.start <= shard.last);
+                    let kept = theirs.filter_map(|(_, kept)| kept.get());
+                    tell(kept.map(|kept| kept.add_to(&mut stretch, &span)).sum())?;
+                } else {
+                    self.table.frames_in(&span, |words, _| {
+                        let words = words.into_iter().filter(|word| span.contains(word));
+                        tell(
+                            words
+                                .map(|word| stretch.insert(index_in_stretch(word, stretch_bits)))
+                                .count(),
+                        )
+                    })?;
+                }
                 let losing = stretch.drain();
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads {
@@ -172,7 +172,7 @@ impl Restorer<'_> {
                     }
                     let range = Range {
                         head,
-                        losing: losing.iter().map(|&index| index - low(start)).collect(),
+                        losing: IndexBuckets::from_ascending(losing, start),
                         edges: edges.of(head),
                     };
                     let record = range::encode(&range, self.range_bits);
@@ -182,6 +182,46 @@ impl Restorer<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Reads a shard: notes the edges that its words and their mirror images set, and puts the mirror images where they
+    /// wait. Returns the words.
+    fn read_shard(
+        &self,
+        number: usize,
+        edges: &Edges,
+        spill: &mut Spill,
+        tell: &dyn Fn(usize) -> Result<(), RestoreError>,
+    ) -> Result<KeptWords, RestoreError> {
+        let shard = &self.table.manifest().shards[number];
+        let file = || self.table.folder().join(&shard.name);
+        let (mut leaf, mut own) = (LeafBuilder::new(), KeptWords::default());
+        self.table
+            .frames_in(&(shard.first..shard.last + 1), |words, _| {
+                let words = sort_words(words);
+                leaf.push(&words);
+                own.push(&words);
+                spill.reserve(words.len() as u64)?;
+                for &word in &words {
+                    let mirror = Word::new(word).mirror().get();
+                    if mirror < word {
+                        let what = format!(
+                            "it lists the word {word}, whose mirror image has a smaller one, {mirror}"
+                        );
+                        return Err(TableError::damaged(file(), what).into());
+                    }
+                    edges.add(word);
+                    edges.add(mirror);
+                    spill.push(mirror);
+                }
+                tell(words.len())
+            })?;
+        // The fingerprint of the table is made of these digests.
+        if leaf.finish().digest != shard.words_sha256 {
+            let what = "its words are not those of the fingerprint";
+            return Err(TableError::damaged(file(), what).into());
+        }
+        Ok(own)
     }
 }
 

@@ -101,6 +101,30 @@ impl IndexBuckets {
         IndexBuckets { lows, first }
     }
 
+    /// From indices that ascend, each of them `start` too large. Panics if one is smaller than that, or the last one is
+    /// 2^32 or more than that.
+    pub fn from_ascending(indices: &[u32], start: u64) -> IndexBuckets {
+        let mut first = vec![0];
+        let mut done = 0;
+        while done < indices.len() {
+            let end = start + ((first.len() as u64) << BUCKET_BITS);
+            let rest = &indices[done..];
+            done += rest.partition_point(|&index| u64::from(index) < end);
+            first.push(u32::try_from(done).expect("at most 2^31 positions"));
+        }
+        let [low, high, ..] = start.to_le_bytes();
+        let start = u16::from_le_bytes([low, high]);
+        let low = |index: &u32| {
+            let [low, high, ..] = index.to_le_bytes();
+            u16::from_le_bytes([low, high]).wrapping_sub(start)
+        };
+        first.resize(first.len().max(2), 0);
+        IndexBuckets {
+            lows: indices.iter().map(low).collect(),
+            first,
+        }
+    }
+
     /// The number of losing positions.
     pub fn len(&self) -> usize {
         self.lows.len()

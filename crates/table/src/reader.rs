@@ -196,8 +196,8 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// Passes to `take`, frame by frame, the words of each frame that may have words in `range`: checked, in any order,
-    /// and with a lower bound of the words of all later frames. Fails as `take` does, or if a file cannot be read or is
+    /// Passes to `take`, frame by frame, the words of each frame that may have words in `range`: in any order, and with a
+    /// lower bound of the words of all later frames. They are checked, but for their mirror images. Fails as `take` does, or if a file cannot be read or is
     /// not what was published.
     pub fn frames_in<E: From<TableError>>(
         &self,

@@ -294,6 +294,7 @@ impl ShardIndex {
         self.frames.is_empty()
     }
 
+    /// The words of a frame in any order, and not compared with their mirror images.
     pub(crate) fn decode_unsorted(
         &self,
         number: usize,
@@ -315,11 +316,17 @@ impl ShardIndex {
         let (count, end) = (u64::from(frame.words), self.end(number));
         let longest = classes::block_len_max(count, end - frame.first / 2, 1);
         let mut words = decode(&gaps::decompress(bytes, longest)?, count, end)?;
-        let mut are_smaller = true;
         for word in &mut words {
             *word *= 2;
-            are_smaller &= Word::new(*word).is_representative();
         }
+        Ok(words)
+    }
+
+    /// Fails if a word of a frame has a mirror image that is smaller.
+    fn check_mirrored(number: usize, words: &[u64]) -> Result<(), Damage> {
+        let are_smaller = words.iter().fold(true, |are_smaller, &word| {
+            are_smaller & Word::new(word).is_representative()
+        });
         ensure(are_smaller, || {
             let larger = words.iter().map(|&word| Word::new(word));
             let larger = larger.filter(|word| !word.is_representative()).min();
@@ -328,8 +335,7 @@ impl ShardIndex {
             format!(
                 "frame {number} lists the word {larger}, whose mirror image has a smaller one, {smaller}"
             )
-        })?;
-        Ok(words)
+        })
     }
 
     fn check_ends(
@@ -380,6 +386,7 @@ impl Index for ShardIndex {
 
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
         let words = self.words(number, bytes, classes::decode)?;
+        ShardIndex::check_mirrored(number, &words)?;
         self.check_ends(number, words.first(), words.last())?;
         Ok(words)
     }

@@ -146,6 +146,65 @@ fn a_table_that_was_made_up_is_damaged() {
     assert!(!are_possible(&full, largest) && are_possible(&full[1..], largest));
 }
 
+/// A shard may list the larger word of a mirror pair only if somebody made it up.
+#[test]
+fn a_word_whose_mirror_image_is_smaller_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut words = words_of(&definition::losing(14));
+    let pair = words.iter().map(|&word| Word::new(word).mirror().get());
+    let larger = pair.max().unwrap();
+    words.push(larger);
+    words.sort_unstable();
+    let size = ShardSize {
+        shard_words: 500,
+        frame_words: 100,
+    };
+    let table = Table::open(&publish_words(directory.path(), 14, size, &words)).unwrap();
+    let restorer = Restorer {
+        table: &table,
+        range_bits: RangeBits::new(12).unwrap(),
+        threads: 1,
+        memory_bytes: 1 << 20,
+        scratch: directory.path(),
+    };
+    let kept = Mutex::new(0);
+    let keep = |_| {
+        *kept.lock() += 1;
+        Ok(())
+    };
+    let refused = restorer.run(&|_| true, &keep, &|_, _| ControlFlow::Continue(()));
+    let error = refused.unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("lists the word {larger}, whose mirror")),
+        "{error}"
+    );
+    assert_eq!(kept.into_inner(), 0);
+}
+
+/// Words that are kept are found again in the stretches that they are in, wherever the pieces begin in which they came.
+#[test]
+fn kept_words_are_those_of_their_stretches() {
+    let mut rng = chomp_table::rng::Rng(5);
+    for stretch_bits in [17, 18, 20] {
+        let mut words: Vec<u64> = (0..3000).map(|_| 2 * rng.below(1 << 22)).collect();
+        words.extend([0, 2, (1 << 17) - 2, 1 << 17, (1 << 23) - 2]);
+        words.sort_unstable();
+        words.dedup();
+        let mut kept = KeptWords::default();
+        for piece in words.chunks(77) {
+            kept.push(piece);
+        }
+        let mut stretch = Stretch::new(stretch_bits);
+        for number in 0..1_u64 << (23 - stretch_bits) {
+            let span = number << stretch_bits..(number + 1) << stretch_bits;
+            let here = words.iter().filter(|word| span.contains(word));
+            let here: Vec<u32> = here.map(|word| low((word - span.start) / 2)).collect();
+            assert_eq!(kept.add_to(&mut stretch, &span), here.len());
+            assert_eq!(stretch.drain(), here);
+        }
+    }
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "damage to a table for a test")]
 fn damage_and_a_wish_to_stop_end_it() {

@@ -174,6 +174,26 @@ fn positions_beyond_the_range_or_out_of_order_are_not_written() {
     }
 }
 
+/// As one index after the other, wherever the range begins.
+#[test]
+fn buckets_are_those_of_the_indices() {
+    for start in [0, 1 << 11, 5 << 16, (1 << 32) - (1 << 18)] {
+        for indices in [
+            &[][..],
+            &[0],
+            &[70_000],
+            &[3, 65_535, 65_536, 200_001, 262_143],
+        ] {
+            let beyond: Vec<u32> = indices
+                .iter()
+                .map(|&index| u32::try_from(start + u64::from(index)).unwrap())
+                .collect();
+            let expected: IndexBuckets = indices.iter().copied().collect();
+            assert_eq!(IndexBuckets::from_ascending(&beyond, start), expected);
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "ascend")]
 fn positions_are_not_put_into_an_earlier_bucket() {
