@@ -358,11 +358,7 @@ impl Job {
         }
         let was_there = self.plan.is_present(worker);
         if !was_there && !worker.is_referee() {
-            let (mut all, mut theirs) = (0, 0);
-            for other in self.plan.workers() {
-                all += 1;
-                theirs += usize::from(other.id.participant == worker.participant);
-            }
+            let (all, theirs) = self.plan.present_workers(worker.participant);
             let free = WORKERS_MAX.saturating_sub(all);
             if !spare(worker.participant, WORKERS_MAX).admits(1, theirs, free) {
                 return Err(Refusal::TooManyWorkers);

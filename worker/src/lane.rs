@@ -94,7 +94,7 @@ impl WorkerContext {
             Trouble::Lost(lost) => {
                 for lost in &lost {
                     let (head, reason) = (Head(lost.head), &lost.reason);
-                    tracing::warn!("the record of range {head} is lost: {reason}");
+                    tracing::warn!("cannot read the record of range {head}: {reason}");
                 }
                 let found = self.client.report(lost.clone()).await?;
                 let unreadable = lost.iter().find(|lost| found.in_order.contains(&lost.head));

@@ -14,7 +14,9 @@
 //!   is not done after the time of a lease, the referee may do it too.
 //! * **Results differ**, from each other or from what is known: the unit is left to the [referee](super::referee). Each
 //!   party that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. The results
-//!   stay until then, whatever else arrives.
+//!   stay until then, whatever else arrives, unless a source is withdrawn. If one of the parties is out meanwhile, the
+//!   referee decides all the same. A result without a lease says nothing. A coordinator that takes over does not know of
+//!   results that differed.
 //! * **Wrong.** A range whose content is not what the referee found is withdrawn with all ranges that follow from it, and
 //!   with all shards. All leases end. Results for what is withdrawn are void, and nobody is put out because of them. A
 //!   shard is wrong also if the words in its file are not those that its finder reported.
@@ -164,7 +166,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// Whether a sampled check is not waited for: all ranges are done and nobody present may do it; or all else is done,
-    /// and nobody has done a check for the time of a lease.
+    /// and nobody has done a check for the time of a lease. If nobody is present at all, somebody may still come.
     fn may_lapse(&self, unit: Unit) -> bool {
         if !self.units.ranges.is_complete() || self.workers.count() == 0 {
             return self.is_lapse_due();
@@ -253,7 +255,8 @@ impl<T: PlanTypes> Plan<T> {
     /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
         let is_checked = self.checks.open_count() == 0 && self.checks.left_to_referee.is_empty();
-        self.is_running() && !self.ending.is_under_way && is_checked
+        let is_settled = is_checked && self.is_referee_idle();
+        self.is_running() && !self.ending.is_under_way && is_settled
     }
 }
 

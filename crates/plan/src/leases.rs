@@ -246,7 +246,9 @@ impl<T: PlanTypes> Plan<T> {
         let work = self.units.work_mut(unit);
         (work.expiries, work.failures) = (0, 0);
         work.results.clear();
-        for (id, _) in std::mem::take(&mut work.leases) {
+        // The referee may find something else than what is held to be right now.
+        let ends = |(_, worker): &mut (LeaseId, WorkerId)| !worker.is_referee();
+        for (id, _) in work.leases.extract_if(.., ends).collect::<Vec<_>>() {
             let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;
             if lease.open_units == 0 {

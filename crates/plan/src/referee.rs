@@ -2,7 +2,8 @@
 //!
 //! The referee is a worker in the process of the coordinator. It is called when it is first needed, and gets only units
 //! that are left to it and owed checks that nobody has done in time. It is no party and no finder: what it finds is
-//! final until a source of it is withdrawn. A unit is left to it if
+//! final until a source of it is withdrawn. It has one unit at a time under a lease, which nothing ends that others find.
+//! A unit is left to it if
 //!
 //! * results differ, from each other or from what is known;
 //! * attempts have failed too often;
@@ -17,7 +18,7 @@ use std::mem;
 
 use super::Plan;
 use super::finders::Finders;
-use super::ids::{LeaseId, Unit, WorkerId};
+use super::ids::{Unit, WorkerId};
 use super::messages::{Action, FoundUnit, PlanTypes};
 use super::reasons::OutReason;
 use super::units::{Content, State, unit_at};
@@ -40,6 +41,12 @@ impl<T: PlanTypes> Plan<T> {
         } else if !mem::replace(&mut self.is_referee_called, true) {
             self.actions.push(Action::CallReferee);
         }
+    }
+
+    /// Whether the referee has no unit under a lease.
+    pub(super) fn is_referee_idle(&self) -> bool {
+        let referee = self.workers.referee;
+        referee.is_none_or(|referee| self.workers.by_id[&referee].leases.is_empty())
     }
 
     /// The next unit for the referee: one that is left to it, of the lowest layer, as units of higher ones may depend on
@@ -65,20 +72,6 @@ impl<T: PlanTypes> Plan<T> {
             .or_else(|| due().next())
     }
 
-    /// Whether the referee, if that is who the worker is, decides about the unit with this content: it holds the unit
-    /// under its lease, or has found something else than what is known.
-    pub(super) fn may_decide(
-        &self,
-        worker: WorkerId,
-        lease: LeaseId,
-        unit: Unit,
-        content: Content,
-    ) -> bool {
-        let holds_unit = || self.units.leases(unit).contains(&(lease, worker));
-        let is_other = || self.units.differs(unit, content);
-        worker.is_referee() && self.holds(worker, lease) && (holds_unit() || is_other())
-    }
-
     /// The referee has found this content. Each party that found something else is out. Returns the unit if the referee
     /// has stored it, to be written.
     pub(super) fn decide(
@@ -87,7 +80,6 @@ impl<T: PlanTypes> Plan<T> {
         content: Content,
         location: T::Location,
     ) -> Option<FoundUnit<T::Location>> {
-        let is_check = self.units.state(unit) == State::Done;
         let work = self.units.work_mut(unit);
         work.needs_referee = false;
         let results = mem::take(&mut work.results);
@@ -121,8 +113,9 @@ impl<T: PlanTypes> Plan<T> {
             return None;
         }
         self.end_work_on(unit);
-        let is_open = self.units.state(unit) == State::Open;
-        (is_open && !is_check).then_some(FoundUnit {
+        // What is done is only checked.
+        let is_stored = self.units.state(unit) == State::Open;
+        is_stored.then_some(FoundUnit {
             unit,
             finders,
             location,

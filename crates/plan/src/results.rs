@@ -145,7 +145,7 @@ impl<T: PlanTypes> Plan<T> {
             let is_equal = self.units.content(unit) == Some(content);
             match self.units.state(unit) {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
-                _ if self.may_decide(worker, lease, unit, content) => {
+                _ if is_leased && worker.is_referee() => {
                     match self.decide(unit, content, location) {
                         Some(unit) => found.push(unit),
                         None if self.units.is_done(unit) => confirmed.push(unit),

@@ -207,6 +207,12 @@ impl<T: PlanTypes> Plan<T> {
         Some(before)
     }
 
+    /// The number of workers that are present, and of those of one participant among them.
+    pub fn present_workers(&self, participant: ParticipantId) -> (usize, usize) {
+        let theirs = self.workers.count_by_participant.get(&participant);
+        (self.workers.count(), theirs.copied().unwrap_or(0))
+    }
+
     /// Whether a worker has fewer tasks than threads.
     pub fn would_idle(&self, worker: WorkerId) -> bool {
         let entry = self.workers.by_id.get(&worker);

@@ -121,6 +121,14 @@ fn no_range_is_tried_for_ever() {
             });
         }
         assert_eq!(bench.take(A), None);
+        // One that has it still may fail, too.
+        let lease = bench.plan.pretend_leased(A, &[Unit::Range(Head(0))]);
+        bench.handle(Event::Returned {
+            worker: A,
+            lease,
+            failure: Some("no memory".to_owned()),
+        });
+        assert_eq!(bench.plan.phase(), &Phase::Running);
         if succeeds {
             bench.decides(0, 0);
             assert!(bench.is_done(0) && bench.out.is_empty());
@@ -134,7 +142,7 @@ fn no_range_is_tried_for_ever() {
             let Phase::Stopped(StopReason::GaveUp { attempts, .. }) = bench.plan.phase() else {
                 panic!("{:?}", bench.plan.phase());
             };
-            assert_eq!(*attempts, 6);
+            assert_eq!(*attempts, 7);
         }
     }
 }

@@ -485,6 +485,74 @@ fn a_shard_whose_checks_fail_is_merged_again() {
     assert!(bench.plan.units.are_shards_complete() && bench.out.is_empty());
 }
 
+/// Two that tell the same lie do not settle what the referee has begun to check.
+#[test]
+fn nothing_ends_what_the_referee_has_begun() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    bench.finds(A, 0, 1);
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    bench.wait(100);
+    let check = bench.take_as_referee().unwrap();
+    assert_eq!(bench.for_referee(), None, "it has begun");
+    assert_eq!(bench.finds(B, 0, 1), Verdict::Accepted);
+    assert!(!bench.plan.has_nothing_to_recheck());
+    bench.returns(REFEREE, check.lease, range(0, 0));
+    let out = [A, B].map(|worker| Party::Participant(worker.participant));
+    assert_eq!(bench.out, out);
+    assert_eq!(bench.withdrawn, [Head(0)]);
+}
+
+/// A file can only be forged where there is one.
+#[test]
+fn who_merges_a_shard_cannot_say_that_it_is_forged() {
+    let mut bench = all_found();
+    let shard = bench.take(A).unwrap();
+    let said = bench.completes(A, shard.lease, shard_of(0, true));
+    assert_eq!(said, Verdict::Accepted);
+    let unit = Unit::Shard(0);
+    assert_eq!(bench.plan.units.content(unit).unwrap().count, 0);
+}
+
+/// The ranges of which one should be wrong are evaluated once, and then the job stops.
+#[test]
+fn a_contradiction_is_not_followed_for_ever() {
+    let mut bench = all_found_by(A, B, settings());
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    let check = bench.take(B).unwrap();
+    bench.does(B, &check);
+    for is_new in [true, false] {
+        assert_eq!(std::mem::take(&mut bench.publications), 1);
+        let (heads, reason) = (vec![Head(3), Head(0)], "it is wrong".to_owned());
+        bench.handle(Event::Published(PublishOutcome::Wrong { heads, reason }));
+        let stopped = matches!(bench.plan.phase(), Phase::Stopped(_));
+        assert_eq!(stopped, !is_new);
+        if is_new {
+            // Those of low layers first.
+            bench.decides(0, 0);
+            bench.decides(3, 0);
+        }
+    }
+}
+
+/// Where nobody is, somebody may still come who checks what was found before.
+#[test]
+fn no_check_lapses_before_anybody_has_come() {
+    let known = |head| (range(head, 0), Finders::new(2, [A]));
+    let past = Past {
+        ranges: (0..16).map(known).collect(),
+        ..Past::default()
+    };
+    let mut bench = Bench::from(all_checked(), past);
+    assert_eq!(bench.plan.progress().checks_waiting, 16);
+    bench.join(B);
+    assert_eq!(bench.plan.progress().checks_waiting, 16);
+    bench.handle(Event::Left { worker: B });
+    bench.join(A);
+    assert_eq!(bench.plan.progress().checks_waiting, 0);
+}
+
 /// The referee is no worker of the job: nobody waits for it, and it finds nothing that others could.
 #[test]
 fn the_referee_gets_only_what_is_left_to_it() {
@@ -651,10 +719,14 @@ fn workers_go_on_with_checks_that_are_due() {
     let participant = A.participant;
     bench.handle(Event::Revoked { participant });
     bench.wait(100);
-    assert_eq!(bench.for_referee(), Some(Unit::Range(Head(0))));
+    // The first is leased: the referee begins with another one.
+    let held = bench.heads(B).unwrap();
+    assert_eq!(held.1, [0]);
+    assert_eq!(bench.for_referee(), Some(Unit::Range(Head(1))));
     assert!(bench.take_as_referee().is_some());
     let others = std::iter::from_fn(|| bench.heads(B)).count();
-    assert_eq!(others, 15);
+    assert_eq!(others, 14);
+    assert_eq!(bench.for_referee(), Some(Unit::Range(Head(0))));
 }
 
 #[test]
