@@ -10,6 +10,7 @@ use chomp_download::DownloadProgress;
 use chomp_export::ExportProgress;
 use chomp_plan::forecast::as_f64;
 use chomp_plan::{NO_WORKER, counted};
+use chomp_store::tasks::output;
 use chomp_table::format::escape_control;
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
@@ -365,8 +366,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    output(tokio::task::spawn_blocking(work).await).await
 }
 
 impl Write for Display {

@@ -24,6 +24,7 @@ use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Phase, PublishOutcome, StopReason, TaskResult, Unit,
     Verdict, Work, WorkerId, Write, WriteId, counted,
 };
+use chomp_store::tasks::output;
 use chomp_store::{RangeRow, ShardSummary, StoreError};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
@@ -173,9 +174,7 @@ impl Job {
                     next_status = Instant::now() + STATUS_INTERVAL;
                     Box::new(Job::send_status)
                 }
-                Some(done) = self.running.join_next() => {
-                    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-                }
+                Some(done) = self.running.join_next() => output(done).await,
                 Some(call) = self.calls.recv() => call,
             };
             self.now = self.time();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chomp_access::{Denied, FileError, Participants, TokenDigest};
 use chomp_plan::ParticipantId;
 use chomp_serve::net::Spare;
+use chomp_store::tasks::output;
 use chomp_table::format::describe;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -83,8 +84,8 @@ impl ParticipantList {
 
     async fn refresh(&self, path: &Path) -> Result<(), FileError> {
         let from = path.to_owned();
-        let read = tokio::task::spawn_blocking(move || Participants::read(&from)).await;
-        let new = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        let read = tokio::task::spawn_blocking(move || Participants::read(&from));
+        let new = output(read.await).await?;
         // Participants are never removed from the list, and a missing file reads as an empty one. So a shorter list
         // means that the file, or its directory, is gone.
         if new.iter().len() < self.list.borrow().iter().len() {

@@ -20,6 +20,7 @@ use chomp_plan::{JobProgress, ParticipantId, Past, Phase, PlanError, Settings, S
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Listener, Permits, Server};
 use chomp_serve::{Site, StatusSource};
+use chomp_store::tasks::output;
 use chomp_store::{Finders, Journal, RangeRow, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
@@ -223,7 +224,7 @@ impl Coordinator {
         self.stop_job.cancel();
         let ended = self.job.await;
         self.server.stop().await;
-        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        output(ended).await
     }
 }
 

@@ -52,6 +52,7 @@ use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::JoinRequest;
+use chomp_store::tasks::output;
 use chomp_store::{RangeRow, StorageError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits, range};
@@ -305,8 +306,7 @@ async fn work(context: &Arc<WorkerContext>, count: usize) -> Result<(End, bool),
         let ended = tokio::select! {
             biased;
             lane = lanes.join_next() => match lane {
-                Some(Ok(ended)) => ended,
-                Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+                Some(ended) => output(ended).await,
                 None => break true,
             },
             error = &mut heartbeat, if beating => {
@@ -340,9 +340,7 @@ async fn fingerprint(config: &Config) -> Digest {
     match config.execution {
         ExecutionMode::Inline => chomp_kernel::fingerprint(isa),
         ExecutionMode::Threads => {
-            tokio::task::spawn_blocking(move || chomp_kernel::fingerprint(isa))
-                .await
-                .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            output(tokio::task::spawn_blocking(move || chomp_kernel::fingerprint(isa)).await).await
         }
     }
 }

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::middleware::map_request;
 use chomp_access::Participants;
 use chomp_plan::{JobProgress, ParticipantId, Settings};
+use chomp_store::tasks::output;
 use chomp_store::{Journal, Storage, published};
 use chomp_table::manifest::{Manifest, folder_name};
 use tokio::sync::watch;
@@ -110,7 +111,7 @@ impl SimulatedCoordinator {
     pub async fn stop(self) -> JobOutcome {
         self.stop.cancel();
         let ended = self.job.await;
-        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        output(ended).await
     }
 }
 

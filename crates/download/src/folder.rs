@@ -15,6 +15,7 @@ use chomp_durable_files::{
     sync_folder,
 };
 use chomp_store::objects::TableLock;
+use chomp_store::tasks::output;
 use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
 use chomp_table::reader::{ShardFileInfo, TableName};
@@ -39,8 +40,7 @@ pub(crate) struct Partial {
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    output(tokio::task::spawn_blocking(work).await).await
 }
 
 impl TargetFolder {

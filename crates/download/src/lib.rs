@@ -32,11 +32,11 @@ mod remote;
 mod shard;
 mod source;
 
-use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use chomp_access::Token;
+use chomp_store::tasks::output;
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::reader::AnyManifest;
@@ -145,7 +145,7 @@ async fn fetch_all(
         tasks.spawn(shard::fetch(Arc::clone(&download), shard));
     }
     while let Some(done) = tasks.join_next().await {
-        done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))?;
+        output(done).await?;
         if let Some(shard) = waiting.next() {
             tasks.spawn(shard::fetch(Arc::clone(&download), shard));
         }

@@ -5,6 +5,7 @@
 //! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
 //! | [`location`] | where a store is, as users write it, and how it is opened |
 //! | [`part`] | the result of a task: the records of some ranges |
+//! | [`tasks`] | the outputs of tasks, also while a runtime is shut down |
 //! | `entry`, `shard_summary` | what a journal says: which ranges and shards are done, by whom |
 //! | [`journal`] | numbered segments with entries, each created only if absent |
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
@@ -69,6 +70,7 @@ pub mod published;
 pub mod restore;
 pub mod retry;
 mod shard_summary;
+pub mod tasks;
 
 use chomp_table::{Head, RangeBits};
 

@@ -40,6 +40,8 @@ use tokio::time::Instant;
 use self::files::{FileFailure, each_folder, folders, if_there, remove_unfinished};
 use super::lock::{OpenError, TableLock};
 use super::patience::StoragePatience;
+use crate::tasks::output;
+
 use super::{Key, Operation, READS_MAX, Storage, StorageError, StorageProblem, listed};
 
 /// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
@@ -145,8 +147,7 @@ impl LocalStorage {
         match Handle::try_current() {
             Ok(runtime) if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread => {
                 let directory = Arc::clone(&self.directory);
-                let done = runtime.spawn_blocking(move || work(&directory)).await;
-                done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+                output(runtime.spawn_blocking(move || work(&directory)).await).await
             }
             _ => work(&self.directory),
         }

@@ -11,6 +11,7 @@ use super::super::lock::OpenError;
 use super::super::{Key, Storage, StorageError, StorageProblem};
 use super::BucketStorage;
 use super::failure::unusable;
+use crate::tasks::output;
 
 /// How long the first requests are repeated: a mistake should show soon.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -78,8 +79,7 @@ impl BucketStorage {
         }
         let mut winners = Vec::new();
         while let Some(done) = racers.join_next().await {
-            let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-            winners.extend(done?);
+            winners.extend(output(done).await?);
         }
         let read = self.read_at(key, 0..OBJECT_BYTES as u64 + 1).await?;
         Ok(matches!(winners[..], [winner] if read == vec![winner; OBJECT_BYTES]))
