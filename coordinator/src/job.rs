@@ -437,7 +437,8 @@ impl Job {
                 _ => audit.outdated.push(head),
             }
         }
-        if records.is_empty() || self.audits == AUDITS_MAX {
+        let is_full = self.audits >= AUDITS_MAX && !worker.is_referee();
+        if records.is_empty() || is_full {
             // A worker that is gone has no use for it.
             let _ = responder.send(audit);
             return Ok(());

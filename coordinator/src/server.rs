@@ -159,8 +159,8 @@ impl Coordinator {
         let follow_list = file.map(follow).map(AbortOnDropHandle::new);
         let address = listeners.calls.as_ref().map(TcpListener::local_addr);
         let address = address.transpose()?;
-        let owner_calls = calls_of(ParticipantId(OWNER_NUMBER), &service);
-        let referee_calls = calls_of(ParticipantId::REFEREE, &service);
+        let owner_calls = calls_of(ParticipantId(OWNER_NUMBER), &service, &relay);
+        let referee_calls = calls_of(ParticipantId::REFEREE, &service, &relay);
         let feed = job.follow();
         let status = feed.status.clone();
         let finish_time = options.limits.finish_time;
@@ -382,10 +382,16 @@ fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRoute
     CALLS.map(|path| (path, answer.clone())).into()
 }
 
-/// The calls of the workers of this participant that are in this process.
-fn calls_of(participant: ParticipantId, service: &CoordinatorServer<Service>) -> Routes {
+/// The calls of the workers of this participant that are in this process, and the objects of the store for them.
+fn calls_of(
+    participant: ParticipantId,
+    service: &CoordinatorServer<Service>,
+    relay: &Relay,
+) -> Routes {
     let caller = Extension(AuthenticatedParticipant(participant));
-    unguarded(service).layer(caller).into()
+    let (path, objects) = relay.route();
+    let all = unguarded(service).route(path, objects);
+    all.layer(caller).into()
 }
 
 /// The calls of workers, for who has named the caller already.

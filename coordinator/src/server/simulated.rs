@@ -62,7 +62,7 @@ impl SimulatedCoordinator {
         let router = unguarded(&opened.service);
         let (path, objects) = opened.relay.route();
         let stop = CancellationToken::new();
-        let referee_calls = calls_of(ParticipantId::REFEREE, &opened.service);
+        let referee_calls = calls_of(ParticipantId::REFEREE, &opened.service, &opened.relay);
         let job = opened.job.run(stop.clone(), Duration::ZERO, referee_calls);
         Ok(SimulatedCoordinator {
             journal: opened.journal,

@@ -217,6 +217,9 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Writes the finders of units that were checked, as they are now.
     pub(super) fn confirm(&mut self, units: &[Unit]) {
+        if units.is_empty() {
+            return;
+        }
         let finders = |unit: &Unit| self.units.finders(*unit);
         for group in units.chunk_by(|one, other| finders(one) == finders(other)) {
             let confirm = Write::Confirm {
@@ -305,6 +308,8 @@ impl<T: PlanTypes> Plan<T> {
         }
         self.drop_shards();
         for &unit in &follows {
+            // Computed again, it may be wrong again.
+            self.ending.suspects.remove(&Head(priority(unit).1));
             self.units.revert(unit);
             self.units.forget(unit);
         }

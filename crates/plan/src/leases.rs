@@ -204,7 +204,10 @@ impl<T: PlanTypes> Plan<T> {
                 Failure::Expired { .. } => work.expiries += 1,
                 Failure::Reported { .. } => work.failures += 1,
             }
-            if lease.worker.is_referee() && work.failures > self.settings.failures_max {
+            let is_referees =
+                lease.worker.is_referee() && matches!(failure, Failure::Reported { .. });
+            work.referee_failures += u32::from(is_referees);
+            if is_referees && work.referee_failures >= self.settings.failures_max {
                 let (attempts, last) = (self.units.failed_attempts(unit), failure.clone());
                 self.stop(StopReason::GaveUp {
                     unit,
@@ -244,7 +247,7 @@ impl<T: PlanTypes> Plan<T> {
             return;
         }
         let work = self.units.work_mut(unit);
-        (work.expiries, work.failures) = (0, 0);
+        (work.expiries, work.failures, work.referee_failures) = (0, 0, 0);
         work.results.clear();
         // The referee may find something else than what is held to be right now.
         let ends = |(_, worker): &mut (LeaseId, WorkerId)| !worker.is_referee();

@@ -105,6 +105,9 @@ impl<T: PlanTypes> Plan<T> {
     /// The units of the next task of a worker, if there are any for it. Checks fill the gaps in which nothing else is
     /// ready, and go first when too many wait.
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
+        if self.ending.is_under_way {
+            return None;
+        }
         if worker.is_referee() {
             return self.referee_unit().map(|unit| vec![unit]);
         }

@@ -22,7 +22,7 @@ pub(super) struct Ending {
     /// The durable shards of earlier coordinators, until the table is cut.
     pub(super) shards_before: Vec<(u32, Digest, Finders)>,
     /// The ranges that the referee computed because the table could not be published.
-    suspects: BTreeSet<Head>,
+    pub(super) suspects: BTreeSet<Head>,
 }
 
 impl<T: PlanTypes> Plan<T> {
@@ -86,6 +86,7 @@ impl<T: PlanTypes> Plan<T> {
 
     pub(super) fn on_published(&mut self, outcome: PublishOutcome) {
         let was_under_way = std::mem::take(&mut self.ending.is_under_way);
+        self.review.is_due = true;
         assert!(was_under_way, "the table was not to be published");
         match outcome {
             PublishOutcome::Done if self.is_faulty() => {}
@@ -113,6 +114,14 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Has the referee merge a shard again. If its file was damaged too often, the job stops.
     pub(super) fn on_shard_lost(&mut self, unit: Unit) {
+        if !self.units.contains(unit) {
+            return;
+        }
+        // What is under way, or was said of the file, is about a file that is of no use.
+        self.end_leases_on(unit);
+        let work = self.units.work_mut(unit);
+        (work.expiries, work.failures) = (0, 0);
+        work.results.retain(|result| !result.content.is_forged());
         let losses = self.units.count_losses(unit, 1);
         if losses > self.settings.failures_max {
             let reason = format!("the file of {unit} was damaged {losses} times");

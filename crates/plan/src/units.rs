@@ -83,6 +83,10 @@ impl Content {
         }
     }
 
+    pub(super) fn is_forged(self) -> bool {
+        self == Content::of_forged(self.digest)
+    }
+
     /// That of a shard with these words whose file has others.
     pub(super) fn of_forged(digest: Digest) -> Content {
         Content {
@@ -121,6 +125,8 @@ pub(super) struct UnitWork<L> {
     /// The failed attempts: leases that expired, and others.
     pub(super) expiries: u32,
     pub(super) failures: u32,
+    /// Those of the referee, which are in `failures` too.
+    pub(super) referee_failures: u32,
     pub(super) results: Vec<PendingResult<L>>,
     /// Whether the referee has to compute it, whatever others say: the publication failed because of it, its record or
     /// file was lost too often, or one of those who differed about it is out.
@@ -145,6 +151,7 @@ impl<L> Default for UnitWork<L> {
             leases: Vec::new(),
             expiries: 0,
             failures: 0,
+            referee_failures: 0,
             results: Vec::new(),
             needs_referee: false,
             losses: None,

@@ -455,6 +455,70 @@ fn a_forged_shard_puts_its_finder_out() {
     }
 }
 
+/// When the checks of a shard fail too often, what was said of its file and is under way for it counts no more: the file
+/// is merged anew, and nobody is out for what was true of the one before.
+#[test]
+fn a_file_that_is_replaced_is_not_judged() {
+    let mut bench = all_found_by(A, B, all_checked());
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    let unit = [Unit::Shard(0)];
+    let lease = bench.plan.pretend_leased(B, &unit);
+    assert_eq!(bench.completes(B, lease, shard_of(0, true)), Verdict::Noted);
+    let check = bench.take_as_referee().unwrap();
+    for _ in 0..bench.plan.settings.failures_max {
+        let lease = bench.plan.pretend_leased(B, &unit);
+        let failure = Some("it cannot be read".to_owned());
+        bench.handle(Event::Returned {
+            worker: B,
+            lease,
+            failure,
+        });
+    }
+    let late = bench.completes(REFEREE, check.lease, shard_of(0, true));
+    assert!(matches!(late, Verdict::Rejected { .. }), "{late:?}");
+    let merge = bench.take_as_referee().unwrap();
+    assert!(matches!(
+        merge.work,
+        Work::Merge {
+            is_check: false,
+            ..
+        }
+    ));
+    bench.merges(REFEREE, &merge);
+    assert!(bench.plan.units.are_shards_complete() && bench.out.is_empty());
+}
+
+/// A result that is repeated is no sign that checks are done.
+#[test]
+fn who_repeats_results_does_not_hold_up_the_end() {
+    let mut bench = all_found();
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    bench.wait(60);
+    let again = bench.returns(A, LeaseId(0), range(0, 0));
+    assert_eq!(again, Verdict::Duplicate);
+    bench.wait(40);
+    assert_eq!(bench.publications, 1);
+}
+
+/// While the table is being published nothing is leased, and what came up is done if it is not.
+#[test]
+fn nothing_is_leased_during_the_publication() {
+    let mut bench = all_found_by(A, B, settings());
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    let check = bench.take(B).unwrap();
+    bench.does(B, &check);
+    assert_eq!(bench.publications, 1);
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    assert_eq!(bench.take(B), None);
+    let shards = vec![0, 99];
+    bench.handle(Event::Published(PublishOutcome::MergeAgain { shards }));
+    assert!(bench.take(B).is_some());
+}
+
 /// A shard that nobody can check is merged again by the referee.
 #[test]
 fn a_shard_whose_checks_fail_is_merged_again() {
